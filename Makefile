@@ -1,20 +1,20 @@
-# `make` without a target prints the targets. Everything that is made goes into build/.
+# `make` without a target lists the targets. Everything that is made is in build/.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-# The Go that scripts/find-go finds comes first in the path, for tests that call it too.
+# The Go of scripts/find-go comes first in the path, also for tests that run the go command.
 WITH_GO = export PATH="$$(dirname "$$(scripts/find-go)"):$$PATH" CGO_ENABLED=0;
 RELEASE := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.release=$(RELEASE)
-# The node's program is sent with every boot. It speaks HTTP/1.1 only: without HTTP/2 200 KB less are sent.
+# The node's program is sent with every boot. It uses HTTP/1.1 only: leaving HTTP/2 out saves 200 KB.
 AGENT_FLAGS := -tags=nethttpomithttp2
-# A server also has the program for nodes of the architecture that it is not of itself.
+# A server also needs the node's program for the other architecture.
 OTHER_ARCH := $(if $(filter aarch64 arm64,$(shell uname -m)),amd64,arm64)
 PREFIX ?= /usr/local
 FUZZTIME ?= 20s
-# In continuous integration a skip that test/skips.txt does not expect is a failure.
+# In continuous integration a skipped test that test/skips.txt does not list is a failure.
 SUMMARY = build/bin/testsum $(if $(CI),-skips test/skips.txt)
 
 .PHONY: help
@@ -30,46 +30,47 @@ demo: build ## three machines without disks boot on this computer; KEEP=1 leaves
 demo-stop: ## ends what `make demo KEEP=1` left running
 	@build/bin/pando-lab stop
 
-# STORM="--data DIR --image NAME --nodes 1,10" chooses what is booted, and how; `build/bin/pando-lab storm -h` lists all.
+# STORM has flags of `pando-lab storm`, such as "--data DIR --image NAME --nodes 1,10"; -h lists them.
 .PHONY: bench-storm
-bench-storm: build ## many nodes boot at once on slow links (root, an idle machine); FULL=1 for 200 nodes and 40 of a desktop, STORM="..." for flags
+bench-storm: build ## many nodes boot at once (root, idle machine); FULL=1: 200 nodes, and 40 of a desktop; STORM=FLAGS
 	@scripts/install-packages rivals
 	@gcc -O2 -Wall -o build/bin/nfsread tools/nfsread/nfsread.c -lnfs
 	@build/bin/pando-lab storm $(if $(FULL),--full) $(STORM)
-	@$(if $(FULL),build/bin/pando-lab storm --dir build/storm-desktop --recipe debian-desktop --until browser --memory 3072 $(STORM))
+	@$(if $(FULL),build/bin/pando-lab storm --dir build/storm-desktop --recipe debian-desktop --until browser \
+		--memory 3072 $(STORM))
 
 .PHONY: bench-alone
-bench-alone: build ## one node boots alone: Pando, squashfs over NBD, NFS, a local disk, in turns (root, an idle machine); ALONE="..." for flags
+bench-alone: build ## one node boots by Pando, NBD, NFS and from a disk (root, idle machine); ALONE=FLAGS
 	@scripts/install-packages rivals
 	@build/bin/pando-lab alone $(ALONE)
 
 .PHONY: bench-update
-bench-update: build ## what updates and thirty daily versions cost in bytes, beside casync and whole images (root, an hour); UPDATE="..." for flags
+bench-update: build ## bytes of updates and of thirty daily versions, also by casync (root, an hour); UPDATE=FLAGS
 	@scripts/install-packages rivals
 	@build/bin/pando-lab update $(UPDATE)
 
 .PHONY: bench-fleet
-bench-fleet: ## what a server of 10,000 nodes is asked most: import, list, change, adopt, events, metrics, failed boots
+bench-fleet: ## frequent requests to a server of 10,000 nodes: import, list, change, adopt, events, metrics
 	@$(WITH_GO) go test -run '^$$' -v -bench '^Benchmark(Fleet|Look)$$' ./internal/server
 
 .PHONY: bench-build
-bench-build: build ## build, store and publish a tree, beside mksquashfs, tar and docker save (root, an idle machine); BUILD="--tree DIR" for flags
+bench-build: build ## time of a build, also by mksquashfs, tar, docker save (root, idle machine); BUILD=FLAGS
 	@scripts/install-packages rivals
 	@scripts/fetch-docker build/docker
 	@build/bin/pando-lab build --docker build/docker $(BUILD)
 
 .PHONY: bench-k
-bench-k: build ## bytes of kernel and initramfs of Debian 12 and 13 (root, two builds of an image); K="--data DIR,DIR" takes images that are there
+bench-k: build ## bytes of kernel and initramfs of Debian 12 and 13 (root); K="--data DIR,DIR": of present images
 	@scripts/install-packages demo
 	@build/bin/pando-lab k $(K)
 
 .PHONY: bench-dashboard
-bench-dashboard: ## the dashboard with 10,000 nodes in a headless Chromium: bytes, time to load, time of a frame while boots come in
+bench-dashboard: ## dashboard with 10,000 nodes in a headless Chromium: bytes, loading time, frame time
 	@scripts/install-packages test
 	@$(WITH_GO) go test -run '^$$' -bench BenchmarkDashboard -benchtime 1x ./internal/server
 
 .PHONY: bench-watching
-bench-watching: ## what it costs that boots are watched: processor time and bytes of server and nodes, and with fifty browsers
+bench-watching: ## cost of watching boots: processor time and bytes of server and nodes, also with fifty browsers
 	@scripts/install-packages test
 	@$(WITH_GO) go test -run '^$$' -bench '^Benchmark(CostOfWatching|Watchers)$$' -benchtime 1x ./internal/server
 
@@ -78,7 +79,8 @@ build: ## pando, pando-lab, and pando-init for amd64 and arm64 into build/bin
 	@scripts/install-packages build
 	@$(WITH_GO) go build -trimpath -ldflags '$(LDFLAGS)' -o build/bin/ ./cmd/...
 	@$(WITH_GO) go build -trimpath $(AGENT_FLAGS) -ldflags '$(LDFLAGS)' -o build/bin/ ./cmd/pando-init
-	@$(WITH_GO) GOARCH=$(OTHER_ARCH) go build -trimpath $(AGENT_FLAGS) -ldflags '$(LDFLAGS)' -o build/bin/pando-init-$(OTHER_ARCH) ./cmd/pando-init
+	@$(WITH_GO) GOARCH=$(OTHER_ARCH) go build -trimpath $(AGENT_FLAGS) -ldflags '$(LDFLAGS)' \
+		-o build/bin/pando-init-$(OTHER_ARCH) ./cmd/pando-init
 
 .PHONY: agent-flags
 agent-flags: # how pando-init is built, for a test of its size
@@ -91,8 +93,9 @@ install: build ## pando into PREFIX/bin (/usr/local), the node's program into PR
 	install -D -m 755 build/bin/pando-init-$(OTHER_ARCH) $(DESTDIR)$(PREFIX)/lib/pando/pando-init-$(OTHER_ARCH)
 
 .PHONY: uninstall
-uninstall: ## takes away what install put into PREFIX; the data directory stays
-	rm -f $(DESTDIR)$(PREFIX)/bin/pando $(DESTDIR)$(PREFIX)/lib/pando/pando-init $(DESTDIR)$(PREFIX)/lib/pando/pando-init-$(OTHER_ARCH)
+uninstall: ## removes what install put into PREFIX; the data directory stays
+	rm -f $(DESTDIR)$(PREFIX)/bin/pando $(DESTDIR)$(PREFIX)/lib/pando/pando-init \
+		$(DESTDIR)$(PREFIX)/lib/pando/pando-init-$(OTHER_ARCH)
 	-rmdir $(DESTDIR)$(PREFIX)/lib/pando
 
 .PHONY: test
@@ -106,16 +109,17 @@ build/bin/testsum: tools/testsum/main.go tools/go.mod
 	@$(WITH_GO) go -C tools build -o ../build/bin/ ./testsum
 
 .PHONY: test-unit
-test-unit: build build/bin/testsum ## all tests but real boots
+test-unit: build build/bin/testsum ## all tests except real boots
 	@$(WITH_GO) go -C tools test ./...
 	@$(WITH_GO) go test -json -skip ^TestReal ./... 2>&1 | $(SUMMARY)
 
 .PHONY: test-boot
 test-boot: build build/bin/testsum ## real boots of emulated machines (root)
-	@$(WITH_GO) PANDO_BOOT=1 go test -json -count=1 -p 1 -timeout 40m -run ^TestReal ./internal/testkit ./test/boot 2>&1 | $(SUMMARY)
+	@$(WITH_GO) PANDO_BOOT=1 go test -json -count=1 -p 1 -timeout 40m -run ^TestReal \
+		./internal/testkit ./test/boot 2>&1 | $(SUMMARY)
 
 .PHONY: test-full
-test-full: build build/bin/testsum ## make test, then what takes longer; writes docs/test-full.md (before a release); STEP=fuzzing: that alone
+test-full: build build/bin/testsum ## make test and the long tests, before a release; STEP=fuzzing: only that step
 	@scripts/install-packages full
 	@$(WITH_GO) scripts/test-full $(if $(STEP),"$(STEP)")
 

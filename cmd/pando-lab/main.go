@@ -21,7 +21,7 @@ import (
 	"pando/internal/mount"
 )
 
-// The exit codes, as those of pando.
+// The exit codes have the values of those of pando.
 const (
 	exitFailed      = 1
 	exitUsage       = 2
@@ -70,7 +70,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitFailed
 }
 
-// choose returns what the arguments ask for.
+// choose returns the function that carries out the arguments.
 func choose(args []string, stdout, stderr io.Writer) (func(context.Context) error, error) {
 	name := ""
 	if len(args) > 0 {

@@ -11,7 +11,7 @@ import (
 	"pando/internal/testkit"
 )
 
-// moduleTop is where build/bin is.
+// moduleTop is the directory that contains build/bin.
 const moduleTop = "../.."
 
 // bucketOf starts an S3 server with a bucket: bucket NAME. $S3 is its URL, and the environment has its keys.

@@ -8,7 +8,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// TestMain makes times in the output the same everywhere.
+// TestMain sets the time zone, so that the output does not depend on the machine.
 func TestMain(m *testing.M) {
 	time.Local = time.UTC
 	runMain(m)

@@ -17,7 +17,7 @@ import (
 	"pando/internal/testkit"
 )
 
-// ptyRun is a program on a terminal of its own, and what its screen shows.
+// ptyRun is a program on its own terminal, and the content of its screen.
 type ptyRun struct {
 	t      *testing.T
 	master *os.File
@@ -26,7 +26,7 @@ type ptyRun struct {
 
 	mu      sync.Mutex
 	screen  *ptyScreen
-	rest    string // of an escape sequence
+	rest    string // an incomplete escape sequence
 	changed time.Time
 	err     error
 }
@@ -62,7 +62,7 @@ func (p *ptyRun) read() {
 		p.rest = p.screen.write(p.rest + string(buf[:n]))
 		p.changed = time.Now()
 		p.mu.Unlock()
-		if err != nil { // nobody has the terminal open any more
+		if err != nil { // no process has the terminal open any more
 			break
 		}
 	}
@@ -70,7 +70,7 @@ func (p *ptyRun) read() {
 	close(p.done)
 }
 
-// resize gives the terminal another size, as a window does.
+// resize changes the size of the terminal, as resizing a window does.
 func (p *ptyRun) resize(width, height int) {
 	p.t.Helper()
 	p.mu.Lock()
@@ -82,7 +82,7 @@ func (p *ptyRun) resize(width, height int) {
 	}
 }
 
-// press sends what a terminal sends for a key.
+// press sends the bytes of keys.
 func (p *ptyRun) press(keys string) {
 	p.t.Helper()
 	if _, err := p.master.WriteString(keys); err != nil {
@@ -90,7 +90,7 @@ func (p *ptyRun) press(keys string) {
 	}
 }
 
-// shows waits until the screen is as wanted, no line wider than it, and returns it and how long that took.
+// shows waits until good accepts the screen, and no line is wider than it. It returns the screen and the waiting time.
 func (p *ptyRun) shows(what string, good func(lines []string) bool) (lines []string, took time.Duration) {
 	p.t.Helper()
 	begun := time.Now()
@@ -112,7 +112,7 @@ func (p *ptyRun) shows(what string, good func(lines []string) bool) (lines []str
 	return nil, 0
 }
 
-// ended waits for the program, and returns its error.
+// ended waits for the end of the program, and returns its error.
 func (p *ptyRun) ended() error {
 	p.t.Helper()
 	select {
@@ -124,14 +124,15 @@ func (p *ptyRun) ended() error {
 	}
 }
 
-// ptyScreen understands what this program tells a terminal; it fails on the rest.
+// ptyScreen interprets the control sequences that this program uses; it fails on others.
 type ptyScreen struct {
 	width, height int
 	rows          []string
 	x, y          int
-	hidden        bool   // the cursor
-	over          string // a line that was wider than the screen
-	// the width before, for so many frames: a program may be drawing when it is resized, and hears of that later
+	hidden        bool   // the cursor is hidden
+	over          string // a line that was too wide
+	// previous width, and for how many frames it is allowed: a program learns of a new size only after the frame that
+	// it draws
 	was, late int
 }
 
@@ -153,7 +154,7 @@ func (s *ptyScreen) resize(width, height int) {
 
 func (s *ptyScreen) lines() []string { return s.rows }
 
-// write draws, and returns the beginning of an escape sequence that is not whole yet.
+// write interprets text, and returns an incomplete escape sequence at its end.
 func (s *ptyScreen) write(text string) (rest string) {
 	for text != "" {
 		if text[0] == '\x1b' {
@@ -172,7 +173,7 @@ func (s *ptyScreen) write(text string) (rest string) {
 			end = 1
 		case end == 0:
 			s.y++
-			if s.y == s.height { // it scrolls
+			if s.y == s.height { // the screen scrolls
 				s.rows, s.y = append(s.rows[1:], ""), s.height-1
 			}
 			end = 1
@@ -187,7 +188,7 @@ func (s *ptyScreen) write(text string) (rest string) {
 	return ""
 }
 
-// put writes text where the cursor is. This program writes lines from their beginning only.
+// put writes text at the cursor. This program always writes lines from their beginning.
 func (s *ptyScreen) put(text string) {
 	line := s.rows[s.y]
 	if s.x < len(line) {
@@ -222,7 +223,7 @@ func (s *ptyScreen) obey(code string) {
 	}
 }
 
-// cutEscape cuts a sequence that ends with a letter off the front.
+// cutEscape cuts an escape sequence, which ends with a letter, from the front.
 func cutEscape(text string) (code, rest string, ok bool) {
 	for i := 1; i < len(text); i++ {
 		if c := text[i]; c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' {

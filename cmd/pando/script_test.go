@@ -60,7 +60,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// freePort is an address on loopback that nobody listens on now.
+// freePort returns an unused address on loopback.
 func freePort() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

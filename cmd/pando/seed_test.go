@@ -23,7 +23,7 @@ import (
 )
 
 // seed fills a data directory before its server starts: an image lab with the tags latest and old, the nodes pc001
-// (booted), pc002 (failed) and pc003 (never seen), and a machine that nobody adopted.
+// (booted), pc002 (failed) and pc003 (never seen), and a discovered machine.
 func seed(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Check(seedData(ts.Getenv("DATA")))
 }
@@ -159,8 +159,8 @@ func seedImages(data string) (old, latest fleet.Digest, err error) {
 	return digests[0], digests[1], nil
 }
 
-// packed gives both versions of seed a boot pack for all, after one for a hardware class: what a boot of lab:old
-// needs until it has booted has 11.3 MB in 130 pieces, and what one of lab needs 12.6 MB in 145.
+// packed gives both versions of seed boot packs: one for a hardware class and then one for all. A boot of lab:old needs
+// 11.3 MB in 130 pieces until booted, a boot of lab 12.6 MB in 145.
 func packed(ts *testscript.TestScript, _ bool, _ []string) {
 	dir, err := store.OpenDir(filepath.Join(ts.Getenv("DATA"), "store"))
 	ts.Check(err)

@@ -20,8 +20,8 @@ import (
 // treeRelease is the release of the kernel in a tree that `bootable` makes.
 const treeRelease = "6.1.0-test"
 
-// bootable makes the least tree that can be built: bootable tree. What every boot needs is built into its kernel; its
-// one module wants firmware.
+// bootable makes the smallest tree that can be built: bootable tree. Its kernel has the drivers of every boot built in,
+// and its only module requires firmware.
 func bootable(ts *testscript.TestScript, _ bool, args []string) {
 	tree := ts.MkAbs(args[0])
 	modules := "usr/lib/modules/" + treeRelease
@@ -40,7 +40,7 @@ func bootable(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// kernelImage is a file with the header of an x86 kernel: Linux, Documentation/arch/x86/boot.rst.
+// kernelImage returns a file with the header of an x86 kernel: Linux, Documentation/arch/x86/boot.rst.
 func kernelImage() []byte {
 	const size = 40 << 10
 	b := make([]byte, size)
@@ -52,7 +52,7 @@ func kernelImage() []byte {
 	return b
 }
 
-// moduleWith is a module that says no more of itself than this.
+// moduleWith returns a module that contains only the given modinfo.
 func moduleWith(modinfo string) []byte {
 	const header = 64
 	names := "\x00.modinfo\x00.shstrtab\x00"
@@ -68,7 +68,7 @@ func moduleWith(modinfo string) []byte {
 	return b.Bytes()
 }
 
-// tmpfs mounts a disk of its own until the script ends: tmpfs dir size=3m.
+// tmpfs mounts a tmpfs until the script ends: tmpfs dir size=3m.
 func tmpfs(ts *testscript.TestScript, _ bool, args []string) {
 	dir := ts.MkAbs(args[0])
 	ts.Check(os.MkdirAll(dir, 0o755))
@@ -76,7 +76,7 @@ func tmpfs(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Defer(func() { ts.Check(unix.Unmount(dir, unix.MNT_DETACH)) })
 }
 
-// flip changes a bit of the object that holds a file of the one version of a store: flip store usr/bin/sh.
+// flip changes a bit of the object with the content of a file, in a store with one version: flip store usr/bin/sh.
 func flip(ts *testscript.TestScript, _ bool, args []string) {
 	ctx := context.Background()
 	d, err := store.OpenDir(ts.MkAbs(args[0]))

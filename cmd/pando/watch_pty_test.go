@@ -21,10 +21,10 @@ import (
 	"pando/internal/trace"
 )
 
-// siteNodes is how many nodes the site has that is watched.
+// siteNodes is the number of nodes of the watched site.
 const siteNodes = 10_000
 
-// largeSite runs a server with many nodes, most of which are up, and returns its data directory.
+// largeSite starts a server with many nodes, most of them booted, and returns its data directory.
 func largeSite(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "crowd") // short: there is a socket in it
@@ -80,7 +80,7 @@ func largeSite(t *testing.T) string {
 	}
 }
 
-// seedSite makes nodes of which every hundredth boots and two have failed.
+// seedSite makes nodes: every hundredth boots, and two have failed.
 func seedSite(ctx context.Context, data string) error {
 	if _, err := identity.Open(filepath.Join(data, "keys")); err != nil {
 		return err
@@ -137,9 +137,8 @@ func seedSite(ctx context.Context, data string) error {
 	return errors.Join(err, r.Close())
 }
 
-// TestWatchTenThousand: a terminal of 80 by 24, with a site of ten thousand nodes: what needs eyes is first, keys
-// turn to the others, a window of another size is drawn anew at once, and the terminal is left as it was. `pando
-// status` fits it too.
+// TestWatchTenThousand: a terminal of 80 by 24 and ten thousand nodes. Problems come first, keys scroll, the table is
+// redrawn at once after a resize, and the terminal is restored at the end. `pando status` fits the screen, too.
 func TestWatchTenThousand(t *testing.T) {
 	data := largeSite(t)
 	begun := time.Now()
@@ -193,7 +192,7 @@ func TestWatchTenThousand(t *testing.T) {
 		t.Error("the cursor does not come back")
 	}
 	slices.Sort(keys)
-	usual := keys[len(keys)/2] // a busy machine takes its time for one or another
+	usual := keys[len(keys)/2] // the median, because a busy machine delays some
 	t.Logf(
 		"%d nodes: the first table after %d ms; a key within %d ms, another size within %d ms",
 		siteNodes,
@@ -208,7 +207,7 @@ func TestWatchTenThousand(t *testing.T) {
 	statusFits(t, data)
 }
 
-// interrupted leaves the table by Ctrl-C.
+// interrupted ends the table by Ctrl-C.
 func interrupted(t *testing.T, data string) {
 	p := runOnPTY(t, 80, 24, "pando", "--data", data, "watch")
 	p.shows("the table", func(l []string) bool { return strings.Contains(l[21], "q ends") })
@@ -222,7 +221,7 @@ func interrupted(t *testing.T, data string) {
 	}
 }
 
-// statusFits looks at the status of a site with forty groups, some failures, and boots.
+// statusFits checks the status of a site with forty groups, some failures, and boots.
 func statusFits(t *testing.T, data string) {
 	begun := time.Now()
 	p := runOnPTY(t, 80, 24, "pando", "--data", data, "status")

@@ -2,17 +2,17 @@ package admission
 
 import "pando/internal/fleet"
 
-// nodeLinks are the rates of nodes' links as they told them when they registered, in bytes a second.
+// nodeLinks holds the rates of nodes' links, which they tell when they register, in bytes per second.
 type nodeLinks struct {
 	rates map[fleet.MAC]int64
 	sum   int64
 }
 
-// relearn is by how much, as a divisor, the mean of the links may change before the queue counts by the new one: it
-// forgets then what it has learned of firmware.
+// relearn: if the mean of the links changes by more than 1/relearn, the queue uses the new mean. It then forgets what
+// it has learned about firmware, so small changes are ignored.
 const relearn = 8
 
-// set notes a link and returns the mean of all.
+// set notes a node's link and returns the mean of all.
 func (l *nodeLinks) set(mac fleet.MAC, rate int64) int64 {
 	if l.rates == nil {
 		l.rates = map[fleet.MAC]int64{}
@@ -22,13 +22,13 @@ func (l *nodeLinks) set(mac fleet.MAC, rate int64) int64 {
 	return l.sum / int64(len(l.rates))
 }
 
-// Bounds of a link that a node is believed to have, in bits a second.
+// Bounds of the rate that a node may tell, in bits per second.
 const (
 	slowestLink = 1e6
 	fastestLink = 1e12
 )
 
-// SawLink notes what a node's link can receive, in bits a second; 0: it did not tell.
+// SawLink notes the receive rate of a node's link, in bits per second; 0: the node did not tell it.
 func (t *Queue) SawLink(mac fleet.MAC, rate int64) {
 	if rate <= 0 {
 		return
@@ -45,6 +45,6 @@ func (t *Queue) SawLink(mac fleet.MAC, rate int64) {
 	}
 }
 
-// NodeLink is the mean of what nodes can receive, in bytes a second; 0: none has told. It may be called with any lock
-// held.
+// NodeLink returns the mean receive rate of the nodes' links, in bytes per second; 0: no node has told it. It may be
+// called with any lock held.
 func (t *Queue) NodeLink() int64 { return t.nodeLink.Load() }

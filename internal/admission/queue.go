@@ -11,18 +11,18 @@ import (
 	"pando/internal/netboot"
 )
 
-// Queue admits nodes that want to load kernel and initramfs. It is in memory only: after a restart of the server nodes
-// request again, in a new order.
+// Queue admits nodes that want to load kernel and initramfs. It is in memory only: after a restart of the server the
+// nodes request again, in a new order.
 type Queue struct {
-	links netboot.Links // as they are known
+	links netboot.Links // rates as far as they are known
 	now   func() time.Time
-	Busy  func(bool) // called when the link becomes full of kernel+initrd, or free; set before the first request
+	Busy  func(bool) // called when kernel+initrd begin or cease to fill the link; set it before the first request
 
 	mu       sync.Mutex
 	queue    *netboot.Queue
-	full     bool                          // what busy was told last
-	checking bool                          // while the link is full, a timer checks it again
-	waiting  map[fleet.MAC]chan<- struct{} // of those who are kept on the line; closed when their turn has come
+	full     bool                          // last argument of Busy
+	checking bool                          // a timer will check the full link again
+	waiting  map[fleet.MAC]chan<- struct{} // machines whose request is held open; closed on admission
 	nodes    nodeLinks
 
 	nodeLink atomic.Int64
@@ -34,7 +34,7 @@ func New(l netboot.Links, now func() time.Time) *Queue {
 		waiting: map[fleet.MAC]chan<- struct{}{}}
 }
 
-// Request returns the admission of a machine: place 0 means that it may load now.
+// Request returns the admission of a machine. Place 0 means that it may load now.
 func (t *Queue) Request(mac fleet.MAC) netboot.Admission {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -42,7 +42,7 @@ func (t *Queue) Request(mac fleet.MAC) netboot.Admission {
 	return t.queue.Request(t.now(), mac)
 }
 
-// Wait blocks until a machine is admitted, for at most that long, or until its request is cancelled.
+// Wait blocks until a machine is admitted, most is over, or ctx ends.
 func (t *Queue) Wait(ctx context.Context, mac fleet.MAC, most time.Duration) {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
@@ -55,8 +55,7 @@ func (t *Queue) Wait(ctx context.Context, mac fleet.MAC, most time.Duration) {
 	}
 }
 
-// Admit returns when a running node is admitted; it waits in the same queue as machines whose firmware waits. It
-// returns an error if the request is cancelled.
+// Admit waits until a running node is admitted, in the same queue as booting machines. It returns an error if ctx ends.
 func (t *Queue) Admit(ctx context.Context, mac fleet.MAC) error {
 	for {
 		answer := t.Request(mac)
@@ -77,7 +76,8 @@ func (t *Queue) Admit(ctx context.Context, mac fleet.MAC) error {
 	}
 }
 
-// Hold adds a machine to the queue. A second request of the machine replaces its first one.
+// Hold holds a machine's request open: called is closed on its admission. leave ends the hold. A second request of a
+// machine replaces its first one.
 func (t *Queue) Hold(mac fleet.MAC) (called <-chan struct{}, leave func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -95,15 +95,15 @@ func (t *Queue) Hold(mac fleet.MAC) (called <-chan struct{}, leave func()) {
 	}
 }
 
-// Held reports whether a machine's request is held until it is admitted.
+// Held reports whether a machine's request is held open.
 func (t *Queue) Held(mac fleet.MAC) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.waiting[mac] != nil
 }
 
-// admitNext admits waiting machines that have a slot now, and calls Busy when the link becomes full of kernel+initrd,
-// or free again. There are twice as many slots as fill it. Callers hold mu.
+// admitNext admits the machines that have a slot now, and calls Busy when kernel+initrd begin or cease to fill the
+// link: half of the slots fill it. The caller holds mu.
 func (t *Queue) admitNext() {
 	for _, mac := range t.queue.Called(t.now()) {
 		close(t.waiting[mac])
@@ -114,7 +114,7 @@ func (t *Queue) admitNext() {
 		t.full = full
 		t.Busy(full)
 	}
-	if t.full && !t.checking { // machines that were switched off send nothing
+	if t.full && !t.checking { // a machine that was switched off reports nothing
 		t.checking = true
 		time.AfterFunc(fullCheck, t.checkAgain)
 	}
@@ -130,14 +130,14 @@ func (t *Queue) checkAgain() {
 	t.admitNext()
 }
 
-// Transfer is the sending of kernel or initrd to a node.
+// Transfer is a transfer of kernel or initrd to a node.
 type Transfer struct {
 	Queue  *Queue
 	mac    fleet.MAC
 	number uint64
 }
 
-// Begin records the begin of a transfer. The zero Transfer is one that needs no admission.
+// Begin records the start of a transfer. The zero Transfer needs no admission.
 func (t *Queue) Begin(mac fleet.MAC) Transfer {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -145,7 +145,7 @@ func (t *Queue) Begin(mac fleet.MAC) Transfer {
 	return Transfer{t, mac, t.queue.Begin(t.now(), mac)}
 }
 
-// Sent records sent bytes, and how many of the load are left: when few are left the next node gets the slot.
+// Sent records sent bytes, and how many bytes of the load are left. When few are left, the slot becomes free.
 func (x Transfer) Sent(bytes, left int64) {
 	if x.Queue == nil {
 		return
@@ -163,7 +163,7 @@ func (x Transfer) record(bytes int64) (rest int64) {
 	return x.Queue.queue.Rest()
 }
 
-// End frees the node's slot, if it still has it.
+// End frees the node's slot, if the node still has it.
 func (x Transfer) End() {
 	if x.Queue == nil {
 		return

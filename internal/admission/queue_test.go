@@ -14,17 +14,17 @@ import (
 
 func mac(i byte) fleet.MAC { return fleet.MAC{2, 0, 0, 0, 0, i} }
 
-// fastQueue has two slots at 1 Gb/s, where a turn takes less than a second.
+// fastQueue returns a queue with two slots at 1 Gb/s, where a load takes less than a second.
 func fastQueue(now func() time.Time) *Queue {
 	return New(netboot.Links{Server: 125e6, Node: 125e6}, now)
 }
 
-// twoSlots is a queue of two slots.
+// twoSlots returns a queue of two slots.
 func twoSlots() *Queue {
 	return New(netboot.Links{Node: 1e6, Server: 1e6}, time.Now)
 }
 
-// Machines that are switched off in the middle of their kernels leave the link free, though nobody says so.
+// Machines that are switched off while they load leave the link free, though none reports it.
 func TestBusyEndsInSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, told := twoSlots(), []bool{}
@@ -42,8 +42,8 @@ func TestBusyEndsInSilence(t *testing.T) {
 	})
 }
 
-// A node that loads its next boot through its own channel has a turn like those whose firmware waits, and gives its
-// place up when it hangs up.
+// A running node that loads its next kernel waits in the same queue as machines whose firmware waits. It leaves the
+// queue when its request is cancelled.
 func TestRunningNodesStandInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := twoSlots()
@@ -77,8 +77,7 @@ func TestRunningNodesStandInLine(t *testing.T) {
 	})
 }
 
-// TestAdmissionWithSlowFirmware: machines that take less than half of their links leave room for more, also for those
-// on the line.
+// Machines that use less than half of their links leave room for more, also for machines whose requests are held open.
 func TestAdmissionWithSlowFirmware(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	q := fastQueue(func() time.Time { return now })
@@ -92,7 +91,7 @@ func TestAdmissionWithSlowFirmware(t *testing.T) {
 		_, leave := q.Hold(mac(i + 2))
 		t.Cleanup(leave)
 	}
-	const tenth = 1_500_000 // of a second, with firmware that takes 120 Mb/s
+	const tenth = 1_500_000 // bytes in a tenth of a second, with firmware at 120 Mb/s
 	for round := range 2 {
 		for left := int64(15); left >= 0; left-- {
 			now = now.Add(100 * time.Millisecond)
@@ -109,7 +108,7 @@ func TestAdmissionWithSlowFirmware(t *testing.T) {
 	}
 }
 
-// TestAdmissionHangsUp: a machine that is gone while it is kept on the line is not called.
+// A machine that is gone while its request is held open is not admitted.
 func TestAdmissionHangsUp(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	q := fastQueue(func() time.Time { return now })
@@ -137,8 +136,8 @@ func TestAdmissionHangsUp(t *testing.T) {
 	}
 }
 
-// As many nodes load at once as fill the server's link by what nodes tell of theirs. Small changes do not make the
-// queue forget what it has learned, and a node that tells nothing, or nonsense, changes little.
+// As many nodes load at once as fill the server's link, by the rates that nodes tell. Small changes of the mean do not
+// reset the queue. A node that tells nothing, or an absurd rate, changes little.
 func TestLinksThatNodesTell(t *testing.T) {
 	q := fastQueue(time.Now)
 	for i, x := range []struct {
@@ -147,13 +146,13 @@ func TestLinksThatNodesTell(t *testing.T) {
 		slots int
 		link  int64
 	}{
-		{0, 0, 2, 0},              // it does not know
+		{0, 0, 2, 0},              // no rate
 		{0, 1e9, 2, 125e6},        //
-		{0, 100e6, 20, 12.5e6},    // it was plugged in elsewhere
+		{0, 100e6, 20, 12.5e6},    // a slower port
 		{1, 100e6, 20, 12.5e6},    //
-		{2, 1e9, 5, 50e6},         // the mean of three
-		{2, 1.1e9, 5, 54_166_666}, // nearly the same
-		{3, 1, 6, 40_656_250},     // nobody has such a link
+		{2, 1e9, 5, 50e6},         // mean of three
+		{2, 1.1e9, 5, 54_166_666}, // small change
+		{3, 1, 6, 40_656_250},     // no link is so slow
 	} {
 		q.SawLink(mac(x.node), x.rate)
 		if s := q.Status(); s.Slots != x.slots || q.NodeLink() != x.link {

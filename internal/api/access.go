@@ -10,11 +10,11 @@ import (
 	"pando/internal/fleet"
 )
 
-// User is somebody who logs in with a password.
+// User is a person who may log in.
 type User struct {
 	Name string     `json:"name"`
 	Role fleet.Role `json:"role"`
-	// the OpenID provider that vouches for them; "": they have a password here
+	// the OpenID provider that authenticates the user; "": the user has a password here
 	Issuer  string    `json:"issuer,omitempty"`
 	Created time.Time `json:"created"`
 	Used    time.Time `json:"used,omitzero"` // last login; zero: never
@@ -32,7 +32,7 @@ type UserCreate struct {
 	Password string     `json:"password"`       // 8 to 1024 bytes
 }
 
-// UserSet is the body of PATCH /v1/users/{name}. What is absent stays as it is.
+// UserSet is the body of PATCH /v1/users/{name}. A nil field stays as it is.
 type UserSet struct {
 	Role     *fleet.Role `json:"role,omitempty"`
 	Password *string     `json:"password,omitempty"`
@@ -46,38 +46,38 @@ type Audited struct {
 	From   string          `json:"from,omitempty"` // address; absent: the socket
 	Method string          `json:"method"`
 	Path   string          `json:"path"`
-	Body   json.RawMessage `json:"body,omitempty"` // without secrets
-	Status int             `json:"status"`         // of the answer, as HTTP has it
+	Body   json.RawMessage `json:"body,omitempty"` // the request body, without secrets
+	Status int             `json:"status"`         // HTTP status of the answer
 	Error  string          `json:"error,omitempty"`
 }
 
-// AuditList answers GET /v1/audit: the newest first.
+// AuditList answers GET /v1/audit, newest first.
 type AuditList struct {
 	Audit []Audited `json:"audit"`
 }
 
-// Users lists who may log in.
+// Users lists the people who may log in.
 func (c *Client) Users(ctx context.Context) ([]User, error) {
 	l, err := get[UserList](ctx, c, "/v1/users", nil)
 	return l.Users, err
 }
 
-// CreateUser lets somebody log in.
+// CreateUser adds a person who may log in.
 func (c *Client) CreateUser(ctx context.Context, u UserCreate) (User, error) {
 	return ask[User](ctx, c, "POST", "/v1/users", u)
 }
 
-// SetUser changes role or password of a user; a new password ends all sessions.
+// SetUser changes the role or password of a user. A new password ends all sessions of the user.
 func (c *Client) SetUser(ctx context.Context, name string, set UserSet) (User, error) {
 	return ask[User](ctx, c, "PATCH", "/v1/users/"+url.PathEscape(name), set)
 }
 
-// DeleteUser ends the sessions of a user, who logs in no more.
+// DeleteUser removes a user and ends the user's sessions.
 func (c *Client) DeleteUser(ctx context.Context, name string) error {
 	return c.call(ctx, "DELETE", "/v1/users/"+url.PathEscape(name), nil, nil, nil)
 }
 
-// Audit lists changes, the newest first: those before a number (0: from the newest on), at most limit (0: the
+// Audit lists changes, newest first: those with a number below before (0: from the newest), at most limit (0: the
 // server's default).
 func (c *Client) Audit(ctx context.Context, before int64, limit int) ([]Audited, error) {
 	q := url.Values{}

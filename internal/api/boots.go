@@ -10,27 +10,27 @@ import (
 // Boot is the summary of one attempt to boot.
 type Boot struct {
 	ID      fleet.BootID `json:"id"`
-	Node    string       `json:"node,omitempty"` // "": nobody adopted it
+	Node    string       `json:"node,omitempty"` // "": an unknown machine
 	MAC     fleet.MAC    `json:"mac,omitzero"`
 	Started time.Time    `json:"started"`
 	Updated time.Time    `json:"updated"` // its last event
-	// booting, failed (also: it hangs, or ended too early), booted, degraded (booted, and units failed), silent
-	// (booted, and not heard of for four minutes), down
+	// booting, failed (also: it hangs, or ended too early), booted, degraded (booted, but units failed), silent
+	// (booted, but no report for four minutes), down
 	State   trace.State      `json:"state"`
 	Stage   trace.Stage      `json:"stage"`             // the furthest stage it reached
-	Elapsed time.Duration    `json:"elapsed"`           // start to booted; until its last event otherwise
-	Failure string           `json:"failure,omitempty"` // what failed last, while it is not fixed
+	Elapsed time.Duration    `json:"elapsed"`           // start to booted; before that, start to the last event
+	Failure string           `json:"failure,omitempty"` // the last failure that is not resolved
 	Hint    string           `json:"hint,omitempty"`
 	Version fleet.Digest     `json:"version,omitempty"`
 	Bytes   map[string]int64 `json:"bytes,omitempty"` // by source
-	Fault   *Fault           `json:"fault,omitempty"` // what is wrong with it; nil: nothing, or it was not asked for
+	Fault   *Fault           `json:"fault,omitempty"` // nil: none, or the request did not ask for it
 }
 
 // Fault is a fault of a boot, and what to do about it.
 type Fault struct {
 	Kind  trace.Fault `json:"kind"`
 	Stage trace.Stage `json:"stage"`
-	Since time.Time   `json:"since"` // when the boot went on last, or when it failed
+	Since time.Time   `json:"since"` // when the boot last made progress, or when it failed
 	Text  string      `json:"text"`  // what happened
 	Do    string      `json:"do"`    // what to do
 }
@@ -44,13 +44,13 @@ type BootList struct {
 type BootDetail struct {
 	Boot
 	Steps   []Step        `json:"steps"`
-	Gaps    []Gap         `json:"gaps,omitempty"` // longer times between them
+	Gaps    []Gap         `json:"gaps,omitempty"` // longer times between the steps
 	Events  []trace.Event `json:"events"`         // all of them, in order
 	Systemd *Systemd      `json:"systemd,omitempty"`
-	// SystemdStart is where on this timeline systemd's clock has its zero: the start of the kernel.
+	// SystemdStart is the start of the kernel on this timeline; systemd's times count from it.
 	SystemdStart time.Duration `json:"systemd_start,omitempty"`
-	// Console has the messages of the node's kernel that the server got: from a failed stage, and by netconsole. The
-	// newest are kept.
+	// Console has kernel messages that reached the server: from a failed stage, and by netconsole. Only the newest are
+	// kept.
 	Console string `json:"console,omitempty"`
 }
 
@@ -58,8 +58,8 @@ type BootDetail struct {
 type Step struct {
 	Stage    trace.Stage      `json:"stage"`
 	Start    time.Duration    `json:"start"`          // since the boot started
-	Duration time.Duration    `json:"duration"`       // 0: no end was seen, or it is a moment
-	Open     bool             `json:"open,omitempty"` // began and has not ended
+	Duration time.Duration    `json:"duration"`       // 0: no end was seen, or the step has no duration
+	Open     bool             `json:"open,omitempty"` // the step began and has not ended
 	Attempt  int              `json:"attempt,omitempty"`
 	Failure  string           `json:"failure,omitempty"`
 	Hint     string           `json:"hint,omitempty"`
@@ -67,7 +67,7 @@ type Step struct {
 	Message  string           `json:"message,omitempty"`
 }
 
-// Gap is a time in which no stage was under way, and what is known of it.
+// Gap is a time in which no stage was active, and what is known about it.
 type Gap struct {
 	Start  time.Duration `json:"start"`
 	Took   time.Duration `json:"took"`
@@ -78,5 +78,5 @@ type Gap struct {
 // EventList answers GET /v1/events.
 type EventList struct {
 	Events []trace.Event `json:"events"`
-	Last   int64         `json:"last"` // highest sequence number there is: where a stream continues
+	Last   int64         `json:"last"` // highest sequence number of all events: where a stream continues
 }

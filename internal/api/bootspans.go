@@ -6,7 +6,7 @@ import (
 	"pando/internal/trace"
 )
 
-// Spans returns a boot for a trace viewer: its stages, marks and systemd units, on one clock.
+// Spans converts a boot for a trace viewer: its stages, marks and systemd units, on one clock.
 func (b BootDetail) Spans() []trace.Span {
 	var out []trace.Span
 	for _, s := range b.Steps {
@@ -49,7 +49,7 @@ func (b BootDetail) Spans() []trace.Span {
 	return append(out, b.Units()...)
 }
 
-// Units returns the units of systemd's account that took a time, on the clock of the boot; nil: there is no account.
+// Units returns the units of systemd's report that took time, on the clock of the boot. It is nil without a report.
 func (b BootDetail) Units() []trace.Span {
 	if b.Systemd == nil {
 		return nil
@@ -60,7 +60,7 @@ func (b BootDetail) Units() []trace.Span {
 		if u.Chain {
 			span.Detail = map[string]string{"critical": "the default target waited for it"}
 		}
-		if span.Took > 0 { // a target that was reached takes no time
+		if span.Took > 0 { // reaching a target takes no time
 			out = append(out, span)
 		}
 	}

@@ -10,10 +10,10 @@ import (
 	"pando/internal/fleet"
 )
 
-// The routes, one method each. Every method returns *Error for a refusal and *UnreachableError when no answer
-// came. A selection of "" means everything where it reads and nothing where it writes.
+// One method for each route. Every method returns *Error if the server refuses, and *UnreachableError if no answer
+// came. An empty selection means every node in reading calls and no node in writing calls.
 
-// Status reports how the site does.
+// Status reports the state of the site.
 func (c *Client) Status(ctx context.Context) (Status, error) {
 	return get[Status](ctx, c, "/v1/status", nil)
 }
@@ -24,17 +24,17 @@ func (c *Client) Nodes(ctx context.Context, selection string) ([]Node, error) {
 	return l.Nodes, err
 }
 
-// Node shows one node.
+// Node returns one node.
 func (c *Client) Node(ctx context.Context, name string) (Node, error) {
 	return get[Node](ctx, c, "/v1/nodes/"+url.PathEscape(name), nil)
 }
 
-// CreateNode records a node that was not seen yet.
+// CreateNode records a node before its machine was seen.
 func (c *Client) CreateNode(ctx context.Context, n NodeCreate) (Node, error) {
 	return ask[Node](ctx, c, "POST", "/v1/nodes", n)
 }
 
-// SetNodes changes the selected nodes, all or none of them.
+// SetNodes changes all selected nodes, or none if one change is refused.
 func (c *Client) SetNodes(ctx context.Context, s NodeSet) (Changes, error) {
 	return ask[Changes](ctx, c, "PATCH", "/v1/nodes", s)
 }
@@ -61,12 +61,12 @@ func (c *Client) Groups(ctx context.Context) ([]Group, error) {
 	return l.Groups, err
 }
 
-// Group shows one group.
+// Group returns one group.
 func (c *Client) Group(ctx context.Context, name string) (Group, error) {
 	return get[Group](ctx, c, "/v1/groups/"+url.PathEscape(name), nil)
 }
 
-// CreateGroup makes a group.
+// CreateGroup creates a group.
 func (c *Client) CreateGroup(ctx context.Context, g fleet.Group) (Group, error) {
 	return ask[Group](ctx, c, "POST", "/v1/groups", g)
 }
@@ -87,12 +87,12 @@ func (c *Client) Images(ctx context.Context) ([]Image, error) {
 	return l.Images, err
 }
 
-// Image shows one image.
+// Image returns one image.
 func (c *Client) Image(ctx context.Context, name string) (Image, error) {
 	return get[Image](ctx, c, "/v1/images/"+url.PathEscape(name), nil)
 }
 
-// ImageTrace shows what boots of a version read; ref is NAME, NAME:TAG or NAME@sha256:...
+// ImageTrace reports what boots of a version read. ref is NAME, NAME:TAG or NAME@sha256:...
 func (c *Client) ImageTrace(ctx context.Context, ref fleet.Ref) (ImageTrace, error) {
 	name, _, _, err := ref.Split()
 	if err != nil {
@@ -101,7 +101,7 @@ func (c *Client) ImageTrace(ctx context.Context, ref fleet.Ref) (ImageTrace, err
 	return get[ImageTrace](ctx, c, "/v1/images/"+url.PathEscape(name)+"/trace", params("ref", string(ref)))
 }
 
-// ImageDiff reports what a node that has one version fetches for another.
+// ImageDiff reports what a node that has version from fetches for version to.
 func (c *Client) ImageDiff(ctx context.Context, from, to fleet.Ref) (ImageDiff, error) {
 	name, _, _, err := to.Split()
 	if err != nil {
@@ -112,12 +112,12 @@ func (c *Client) ImageDiff(ctx context.Context, from, to fleet.Ref) (ImageDiff, 
 	return get[ImageDiff](ctx, c, "/v1/images/"+url.PathEscape(name)+"/diff", q)
 }
 
-// ImageHistory reports which versions an image had, of what they were made, and how its tags moved.
+// ImageHistory reports the versions that an image had, their origins, and how its tags moved.
 func (c *Client) ImageHistory(ctx context.Context, name string) (ImageHistory, error) {
 	return get[ImageHistory](ctx, c, "/v1/images/"+url.PathEscape(name)+"/history", nil)
 }
 
-// ImageSBOM is the bill of materials of a version, SPDX 2.3 in JSON.
+// ImageSBOM returns the bill of materials of a version, SPDX 2.3 in JSON.
 func (c *Client) ImageSBOM(ctx context.Context, ref fleet.Ref) (json.RawMessage, error) {
 	name, _, _, err := ref.Split()
 	if err != nil {
@@ -126,7 +126,7 @@ func (c *Client) ImageSBOM(ctx context.Context, ref fleet.Ref) (json.RawMessage,
 	return get[json.RawMessage](ctx, c, "/v1/images/"+url.PathEscape(name)+"/sbom", params("ref", string(ref)))
 }
 
-// ImageSlim reports what of a version no boot read, and what slows its start.
+// ImageSlim reports which files of a version no boot read, and what slows its start.
 func (c *Client) ImageSlim(ctx context.Context, ref fleet.Ref) (ImageSlim, error) {
 	name, _, _, err := ref.Split()
 	if err != nil {
@@ -147,7 +147,7 @@ func (c *Client) DeleteVersion(ctx context.Context, name string, v fleet.Digest)
 	)
 }
 
-// AddVersion makes a version of the store known under an image's name.
+// AddVersion adds a version of the store to an image.
 func (c *Client) AddVersion(ctx context.Context, name string, v VersionAdd) (Image, error) {
 	return ask[Image](ctx, c, "POST", "/v1/images/"+url.PathEscape(name)+"/versions", v)
 }
@@ -157,7 +157,7 @@ func (c *Client) SetTag(ctx context.Context, name, tag string, t TagSet) (TagCha
 	return ask[TagChange](ctx, c, "PUT", tagPath(name, tag), t)
 }
 
-// DeleteTag removes a tag that no group or node wants.
+// DeleteTag removes a tag that no group or node follows.
 func (c *Client) DeleteTag(ctx context.Context, name, tag string) error {
 	return c.call(ctx, "DELETE", tagPath(name, tag), nil, nil, nil)
 }
@@ -166,7 +166,7 @@ func tagPath(name, tag string) string {
 	return "/v1/images/" + url.PathEscape(name) + "/tags/" + url.PathEscape(tag)
 }
 
-// StoreUsage reports what takes how much of the store.
+// StoreUsage reports how the space of the store is used.
 func (c *Client) StoreUsage(ctx context.Context) (StoreUsage, error) {
 	return get[StoreUsage](ctx, c, "/v1/store/usage", nil)
 }
@@ -176,8 +176,7 @@ func (c *Client) CollectStore(ctx context.Context, s StoreCollect) (StoreCollect
 	return ask[StoreCollected](ctx, c, "POST", "/v1/store/collect", s)
 }
 
-// FailedBoots lists the latest boots of nodes with which something is wrong, each with its Fault; the newest
-// trouble first.
+// FailedBoots lists the latest boots of nodes that have a fault, each with its Fault, the newest fault first.
 func (c *Client) FailedBoots(ctx context.Context, nodes string, limit int) ([]Boot, error) {
 	q := url.Values{"select": {nodes}}
 	if limit > 0 {
@@ -197,12 +196,12 @@ func (c *Client) Boots(ctx context.Context, selection string, limit int) ([]Boot
 	return l.Boots, err
 }
 
-// Boot shows one boot with its timeline.
+// Boot returns one boot with its timeline.
 func (c *Client) Boot(ctx context.Context, id fleet.BootID) (BootDetail, error) {
 	return get[BootDetail](ctx, c, "/v1/boots/"+url.PathEscape(string(id)), nil)
 }
 
-// NodeBoot shows the latest boot of a node.
+// NodeBoot returns the latest boot of a node.
 func (c *Client) NodeBoot(ctx context.Context, node string) (BootDetail, error) {
 	return get[BootDetail](ctx, c, "/v1/nodes/"+url.PathEscape(node)+"/boot", nil)
 }
@@ -217,18 +216,18 @@ func (c *Client) Events(ctx context.Context, after int64, limit int) (EventList,
 	return get[EventList](ctx, c, "/v1/events", q)
 }
 
-// Tokens lists the operators' tokens, without their secrets.
+// Tokens lists the tokens, without their secrets.
 func (c *Client) Tokens(ctx context.Context) ([]Token, error) {
 	l, err := get[TokenList](ctx, c, "/v1/tokens", nil)
 	return l.Tokens, err
 }
 
-// CreateToken makes a token; its secret is in this answer and nowhere else.
+// CreateToken creates a token. Only this answer has its secret.
 func (c *Client) CreateToken(ctx context.Context, t TokenCreate) (NewToken, error) {
 	return ask[NewToken](ctx, c, "POST", "/v1/tokens", t)
 }
 
-// DeleteToken makes a token worthless at once.
+// DeleteToken revokes a token at once.
 func (c *Client) DeleteToken(ctx context.Context, name string) error {
 	return c.call(ctx, "DELETE", "/v1/tokens/"+url.PathEscape(name), nil, nil, nil)
 }
@@ -239,13 +238,13 @@ func (c *Client) Leases(ctx context.Context) ([]fleet.Lease, error) {
 	return l.Leases, err
 }
 
-// DeleteLease forgets who has an address, so that somebody else may get it.
+// DeleteLease removes a lease, so that another machine may get the address.
 func (c *Client) DeleteLease(ctx context.Context, addr netip.Addr) error {
 	return c.call(ctx, "DELETE", "/v1/leases/"+addr.String(), nil, nil, nil)
 }
 
-// ScrapeTargets lists the booted nodes of a node set ("": all) as Prometheus' HTTP service discovery has them. port
-// is the exporter's; 0: 9100.
+// ScrapeTargets lists the booted nodes of a node set ("": all) in the format of Prometheus' HTTP service discovery.
+// port is the exporter's; 0: 9100.
 func (c *Client) ScrapeTargets(ctx context.Context, nodes string, port int) ([]ScrapeTarget, error) {
 	q := url.Values{"select": {nodes}}
 	if port != 0 {
@@ -254,12 +253,12 @@ func (c *Client) ScrapeTargets(ctx context.Context, nodes string, port int) ([]S
 	return get[[]ScrapeTarget](ctx, c, "/v1/sd", q)
 }
 
-// Policy shows how the site treats unknown machines.
+// Policy returns how the site treats unknown machines.
 func (c *Client) Policy(ctx context.Context) (Policy, error) {
 	return get[Policy](ctx, c, "/v1/policy", nil)
 }
 
-// SetPolicy changes it. Nodes that are adopted already stay so.
+// SetPolicy changes how the site treats unknown machines. Adopted nodes stay adopted.
 func (c *Client) SetPolicy(ctx context.Context, p Policy) (Policy, error) {
 	return ask[Policy](ctx, c, "PUT", "/v1/policy", p)
 }
@@ -276,7 +275,7 @@ func ask[T any](ctx context.Context, c *Client, method, path string, in any) (T,
 	return out, err
 }
 
-// params leaves an empty value out.
+// params returns a query with one parameter, or an empty query if the value is empty.
 func params(name, value string) url.Values {
 	q := url.Values{}
 	if value != "" {

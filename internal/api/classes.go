@@ -10,7 +10,7 @@ import (
 // Class is a hardware class as the API shows it.
 type Class struct {
 	fleet.Class
-	Nodes []string `json:"nodes"` // adopted nodes that are of it, by what they reported last
+	Nodes []string `json:"nodes"` // adopted nodes whose last report matches the class
 }
 
 // ClassList answers GET /v1/classes.
@@ -21,15 +21,15 @@ type ClassList struct {
 // ClassSet is the body of PATCH /v1/classes/{name}. A nil field stays as it is.
 type ClassSet struct {
 	DryRun     bool         `json:"dry_run,omitempty"`
-	Match      *fleet.Match `json:"match,omitempty"` // as a whole
+	Match      *fleet.Match `json:"match,omitempty"` // replaces the whole match
 	KernelArgs *[]string    `json:"kernel_args,omitempty"`
 }
 
-// ClassChange answers PATCH /v1/classes/{name}: what changes, and for which nodes the next boot differs.
+// ClassChange answers PATCH /v1/classes/{name}: the changes, and the nodes whose next boot differs.
 type ClassChange struct {
 	DryRun bool     `json:"dry_run"`
 	Fields []string `json:"fields"`
-	Nodes  []string `json:"nodes"` // by what they reported last
+	Nodes  []string `json:"nodes"` // adopted nodes whose last report matches the class
 }
 
 // Classes lists all hardware classes.
@@ -38,12 +38,12 @@ func (c *Client) Classes(ctx context.Context) ([]Class, error) {
 	return l.Classes, err
 }
 
-// Class shows one hardware class.
+// Class returns one hardware class.
 func (c *Client) Class(ctx context.Context, name string) (Class, error) {
 	return get[Class](ctx, c, "/v1/classes/"+url.PathEscape(name), nil)
 }
 
-// CreateClass makes a hardware class.
+// CreateClass creates a hardware class.
 func (c *Client) CreateClass(ctx context.Context, class fleet.Class) (Class, error) {
 	return ask[Class](ctx, c, "POST", "/v1/classes", class)
 }

@@ -16,20 +16,22 @@ import (
 	"time"
 )
 
-// Client calls the operator's half of the API. It is safe for concurrent use and retries nothing, unless it is Patient.
+// Client calls the operator's half of the API, on a unix socket or over TLS 1.3 with a token. A token contains the
+// server's public key, which the client pins, so it needs neither a certificate authority nor a host name. It is safe
+// for concurrent use. It retries nothing, unless Patient was called.
 type Client struct {
 	base   string // "https://10.0.0.1:8443", or "http://pando" for a socket
-	name   string // for errors: the URL, or the socket's path
+	name   string // for error texts: the URL, or the socket's path
 	secret string // sent as bearer; "" on a socket
 	http   *http.Client
 	hint   string
 
-	told func() // nil: it is not patient
+	told func() // called before each wait; nil: the client does not wait
 }
 
 const dialTimeout = 10 * time.Second
 
-// OverSocket is a client of the server on this machine, by the socket in its data directory.
+// OverSocket returns a client of the server on this machine, which listens on a socket in its data directory.
 func OverSocket(path string) *Client {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		d := net.Dialer{Timeout: dialTimeout}
@@ -43,7 +45,7 @@ func OverSocket(path string) *Client {
 }
 
 // OverTLS returns a client of a remote server. The server is a base URL such as "https://10.0.0.1:8443", or a host with
-// or without a port; the token is the output of `pando token create`. The client pins the key in the token, and ignores
+// or without a port; the token is the output of `pando token create`. The client pins the key in the token and ignores
 // names and dates of the certificate.
 func OverTLS(server, token string) (*Client, error) {
 	secret, key, err := ParseToken(token)
@@ -65,7 +67,7 @@ func OverTLS(server, token string) (*Client, error) {
 	}, nil
 }
 
-// serverURL completes what a person types: scheme and port may be missing.
+// serverURL adds the scheme and port that a person may leave out.
 func serverURL(s string) (string, error) {
 	if !strings.Contains(s, "://") {
 		s = "https://" + s
@@ -80,13 +82,13 @@ func serverURL(s string) (string, error) {
 	return "https://" + u.Host, nil
 }
 
-// Server names the server for people: the socket's path or the base URL.
+// Server returns the server's name for people: the socket's path or the base URL.
 func (c *Client) Server() string { return c.name }
 
 // Close drops idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// call sends in as JSON (nil: no body) and decodes the answer into out (nil: not wanted).
+// call sends in as JSON (nil: no body) and decodes the answer into out (nil: the answer is ignored).
 func (c *Client) call(ctx context.Context, method, path string, query url.Values, in, out any) error {
 	res, err := c.send(ctx, method, path, query, in)
 	if err != nil {
@@ -102,7 +104,7 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 	return nil
 }
 
-// send returns the answer of a request that succeeded; its body is the caller's to close.
+// send returns the answer of a successful request. The caller closes its body.
 func (c *Client) send(ctx context.Context, method, path string, query url.Values, in any) (*http.Response, error) {
 	if in == nil {
 		return c.sendBytes(ctx, method, path, query, "", nil)
@@ -114,7 +116,7 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	return c.sendBytes(ctx, method, path, query, "application/json", bytes.NewReader(b))
 }
 
-// sendOnce asks once, with a body of the given media type; "": there is none.
+// sendOnce sends a request once. kind is the media type of the body; "": no body.
 func (c *Client) sendOnce(
 	ctx context.Context,
 	method, path string,
@@ -147,7 +149,7 @@ func (c *Client) sendOnce(
 	return res, nil
 }
 
-// unreachable turns a failed exchange into an error that says what to do.
+// unreachable turns a network error into an *UnreachableError with a hint.
 func (c *Client) unreachable(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -167,7 +169,7 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	return &UnreachableError{Server: c.name, Hint: hint, Err: err}
 }
 
-// readError reads the body of a refusal; a body that is not ours becomes an error with the status' name.
+// readError reads the body of a refusal. A body in another format becomes an error with the name of the status.
 func readError(res *http.Response, method, path string) error {
 	b, _ := io.ReadAll(io.LimitReader(res.Body, 64<<10))
 	var body ErrorBody
@@ -189,5 +191,5 @@ func readError(res *http.Response, method, path string) error {
 	}
 }
 
-// KeyText is a server's key as BootConfig and Keys carry it.
+// KeyText returns a server's key as BootConfig and Keys have it.
 func KeyText(key ed25519.PublicKey) string { return encodeKey(key) }

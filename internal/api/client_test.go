@@ -33,8 +33,7 @@ func TestServerURL(t *testing.T) {
 	}
 }
 
-// tlsServer answers with a key of its own, as the control channel does: a certificate that no authority knows, for
-// no name, of no date.
+// tlsServer has a self-signed certificate for no name and with an expired date, as the control port (8443) has.
 func tlsServer(t *testing.T, h http.Handler) (url string, key ed25519.PublicKey) {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)

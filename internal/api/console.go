@@ -7,8 +7,8 @@ import (
 	"pando/internal/trace"
 )
 
-// ConsoleLines returns the text of the node's screen as far as it is known: the messages of Pando's init, with the
-// seconds of the boot, and then those of the kernel.
+// ConsoleLines returns the known text of the node's console: first the messages of Pando's init, with the seconds since
+// the boot began, and then the kernel's.
 func (b BootDetail) ConsoleLines() []string {
 	var out []string
 	for _, e := range b.Events {

@@ -8,13 +8,13 @@ import (
 
 // Error is the body of every answer that is not a success, and the error that Client returns for it.
 type Error struct {
-	Status  int    `json:"-"`              // HTTP status
+	Status  int    `json:"-"`
 	Code    Code   `json:"code"`           // for programs
 	Message string `json:"message"`        // for people: what failed, lower case
 	Hint    string `json:"hint,omitempty"` // what to do about it
-	Item    string `json:"item,omitempty"` // of a declaration: what it is about, "node pc001"
+	Item    string `json:"item,omitempty"` // the item of a declaration that is wrong: "node pc001"
 
-	RetryAfter time.Duration `json:"-"` // when to ask again, in whole seconds: the header Retry-After; 0: not said
+	RetryAfter time.Duration `json:"-"` // when to try again, in whole seconds: the header Retry-After; 0: absent
 }
 
 // ErrorBody wraps an Error on the wire.
@@ -29,11 +29,11 @@ type Code string
 const (
 	BadRequest   Code = "bad_request"  // 400: the request does not make sense
 	Unauthorized Code = "unauthorized" // 401: no token, or one that is not known
-	Forbidden    Code = "forbidden"    // 403: this takes another role
+	Forbidden    Code = "forbidden"    // 403: the role does not permit this
 	NotFound     Code = "not_found"    // 404: no such object
 	Conflict     Code = "conflict"     // 409: exists already, or is still in use
 	TooMany      Code = "too_many"     // 429: too many tries; wait
-	Unavailable  Code = "unavailable"  // 503: something that the server needs for this does not answer; try again
+	Unavailable  Code = "unavailable"  // 503: the server needs something that does not answer; try again
 	DiskFull     Code = "disk_full"    // 507: the disk of the server is full
 	Internal     Code = "internal"     // 500: the server failed
 )
@@ -52,7 +52,7 @@ var statuses = [...]struct {
 	{DiskFull, http.StatusInsufficientStorage},
 }
 
-// Status is the HTTP status that goes with the code, 500 for every code it does not know.
+// Status returns the HTTP status of the code, 500 for an unknown code.
 func (c Code) Status() int {
 	for _, s := range statuses {
 		if s.code == c {
@@ -62,10 +62,10 @@ func (c Code) Status() int {
 	return http.StatusInternalServerError
 }
 
-// Error is the message without the hint; the CLI prints the hint on a line of its own.
+// Error returns the message without the hint; the CLI prints the hint on its own line.
 func (e *Error) Error() string { return e.Message }
 
-// NewError makes an error of the code's status. The hint may be empty.
+// NewError returns an error with the HTTP status of the code. The hint may be empty.
 func NewError(code Code, message, hint string) *Error {
 	return &Error{Status: code.Status(), Code: code, Message: message, Hint: hint}
 }
@@ -76,7 +76,7 @@ func IsCode(err error, code Code) bool {
 	return errors.As(err, &e) && e.Code == code
 }
 
-// UnreachableError means that no answer came: the server is down, or somebody else answers in its place.
+// UnreachableError means that no answer came: the server is down, or another program answers in its place.
 type UnreachableError struct {
 	Server string // the socket's path or the base URL
 	Hint   string

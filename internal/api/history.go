@@ -14,17 +14,17 @@ import (
 type PastBoot struct {
 	ID       fleet.BootID                  `json:"id"`
 	Node     string                        `json:"node"`
-	Group    string                        `json:"group,omitempty"` // that the node was in then
+	Group    string                        `json:"group,omitempty"` // group of the node at that time
 	Class    string                        `json:"class,omitempty"` // of its hardware: vendor and product
 	Firmware string                        `json:"firmware,omitempty"`
 	Image    fleet.Ref                     `json:"image,omitempty"`
 	Version  fleet.Digest                  `json:"version,omitempty"`
 	Started  time.Time                     `json:"started"`
-	State    trace.State                   `json:"state"` // "booting": nothing more was heard of it
+	State    trace.State                   `json:"state"` // "booting": no later report came
 	Stage    trace.Stage                   `json:"stage,omitempty"`
 	Failure  string                        `json:"failure,omitempty"`
 	Elapsed  time.Duration                 `json:"elapsed"`
-	Ends     map[trace.Stage]time.Duration `json:"ends,omitempty"` // when its stages were over, since it started
+	Ends     map[trace.Stage]time.Duration `json:"ends,omitempty"` // end of each stage, since the boot started
 	Bytes    map[string]int64              `json:"bytes,omitempty"`
 }
 
@@ -39,10 +39,10 @@ type BootFigures struct {
 	Of []Figures `json:"of"`
 }
 
-// Figures tell how long some boots took to their default target.
+// Figures tell how long boots took to their default target.
 type Figures struct {
 	Name     string        `json:"name,omitempty"`
-	Boots    int           `json:"boots"` // that came up
+	Boots    int           `json:"boots"` // boots that reached booted
 	Failures int           `json:"failures,omitempty"`
 	P50      time.Duration `json:"p50"`
 	P95      time.Duration `json:"p95"`
@@ -54,10 +54,10 @@ type BootComparison struct {
 	Before  ComparedBoots `json:"before"`
 	After   ComparedBoots `json:"after"`
 	Changes []BootChange  `json:"changes"`           // the whole boot first, then its stages
-	Culprit trace.Stage   `json:"culprit,omitempty"` // the stage that makes most of a change of the whole boot
+	Culprit trace.Stage   `json:"culprit,omitempty"` // the stage with the largest part of the change
 }
 
-// ComparedBoots are the boots of one side.
+// ComparedBoots are the boots of one side of a comparison.
 type ComparedBoots struct {
 	Ref      fleet.Ref    `json:"ref"`
 	Version  fleet.Digest `json:"version"`
@@ -65,17 +65,17 @@ type ComparedBoots struct {
 	Failures int          `json:"failures,omitempty"`
 }
 
-// BootChange is how one stage's part of a boot differs.
+// BootChange is the difference of one stage, or of the whole boot.
 type BootChange struct {
 	Stage  trace.Stage   `json:"stage,omitempty"` // "": the whole boot
 	Before Figures       `json:"before"`
 	After  Figures       `json:"after"`
 	Shift  time.Duration `json:"shift"` // median of all differences
-	P      float64       `json:"p"`     // of the rank-sum test of Mann and Whitney, two-sided
-	Real   bool          `json:"real"`  // more than noise, and more than a trifle
+	P      float64       `json:"p"`     // of the two-sided rank-sum test of Mann and Whitney
+	Real   bool          `json:"real"`  // the difference is statistically significant, and not tiny
 }
 
-// HistoryQuery selects boots of the past. The zero value selects the newest thousand.
+// HistoryQuery selects past boots. The zero value selects the newest thousand.
 type HistoryQuery struct {
 	Select, Group, Class string
 	Version              fleet.Ref
@@ -106,7 +106,7 @@ func (h HistoryQuery) values() url.Values {
 	return q
 }
 
-// History lists boots of the past, newest first.
+// History lists past boots, newest first.
 func (c *Client) History(ctx context.Context, h HistoryQuery) ([]PastBoot, error) {
 	l, err := get[History](ctx, c, "/v1/history", h.values())
 	return l.Boots, err
@@ -119,7 +119,7 @@ func (c *Client) HistoryFigures(ctx context.Context, by string, h HistoryQuery) 
 	return get[BootFigures](ctx, c, "/v1/history/figures", q)
 }
 
-// CompareHistory reports how the boots of two versions differ; class "" is all hardware.
+// CompareHistory reports how the boots of two versions differ. An empty class means all hardware.
 func (c *Client) CompareHistory(ctx context.Context, before, after fleet.Ref, class string) (BootComparison, error) {
 	q := url.Values{"before": {string(before)}, "after": {string(after)}}
 	if class != "" {

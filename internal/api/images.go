@@ -12,7 +12,7 @@ type Image struct {
 	Tags     map[string]fleet.Digest `json:"tags"`
 	Versions []Version               `json:"versions"` // newest first
 
-	// tags that a new version of an extension did not get: nodes have the extension by them
+	// tags that stayed when a new version of an extension was added, because nodes get the extension by them
 	TagsKept []string `json:"tags_kept,omitempty"`
 }
 
@@ -23,18 +23,18 @@ type Version struct {
 	Architecture string       `json:"architecture,omitempty"`
 	Kernel       string       `json:"kernel,omitempty"` // release
 	KernelSize   int64        `json:"kernel_size,omitempty"`
-	DriversSize  int64        `json:"drivers_size,omitempty"` // for a node whose NIC is not known
+	DriversSize  int64        `json:"drivers_size,omitempty"` // for a node with an unknown NIC
 	FileSystem   string       `json:"file_system,omitempty"`  // of the root: "erofs", "squashfs"
 	RootSize     int64        `json:"root_size,omitempty"`    // raw bytes
 	StoredSize   int64        `json:"stored_size,omitempty"`  // bytes of its distinct objects
 	Files        int64        `json:"files,omitempty"`
 	Built        time.Time    `json:"built,omitzero"`
 	Recipe       string       `json:"recipe,omitempty"`
-	Extends      fleet.Digest `json:"extends,omitempty"` // version that it is an extension of; "": nodes boot it
-	InUse        []string     `json:"in_use,omitempty"`  // what holds it: "group lab", "node pc001"
-	// that its boots take longer than those of the version before, and where; of the newest versions
+	Extends      fleet.Digest `json:"extends,omitempty"` // the version that it is an extension of; "": nodes boot it
+	InUse        []string     `json:"in_use,omitempty"`  // what uses it: "group lab", "node pc001"
+	// says that boots take longer than those of the previous version, and in which stage; only of the newest versions
 	Slower string `json:"slower,omitempty"`
-	// why journals of its nodes do not come here, and what brings them; "": they do, or this server keeps none
+	// why the server gets no journals from its nodes, and what to do; "": it gets them, or it collects none
 	NoLogs string `json:"no_logs,omitempty"`
 }
 
@@ -43,19 +43,19 @@ type ImageList struct {
 	Images []Image `json:"images"`
 }
 
-// VersionAdd is the body of POST /v1/images/{name}/versions: a version that a builder has put into the store is
-// made known under a name, and tags are moved to it.
+// VersionAdd is the body of POST /v1/images/{name}/versions: it adds a version of the store to an image, and moves tags
+// to it.
 type VersionAdd struct {
 	Version fleet.Digest `json:"version"`
 	Tags    []string     `json:"tags,omitempty"`
 
-	// of an extension: tags move also where nodes have it by them, and these get the version at once
+	// for an extension: also moves tags by which nodes get it; these nodes get the version at once
 	Release bool `json:"release,omitempty"`
 }
 
 // TagSet is the body of PUT /v1/images/{name}/tags/{tag}.
 type TagSet struct {
-	Ref    fleet.Ref `json:"ref"` // what the tag shall point at: "lab:latest", "lab@sha256:..."
+	Ref    fleet.Ref `json:"ref"` // what the tag should point at: "lab:latest", "lab@sha256:..."
 	DryRun bool      `json:"dry_run,omitempty"`
 }
 
@@ -65,5 +65,5 @@ type TagChange struct {
 	Was   fleet.Digest `json:"was,omitempty"`
 	Nodes []string     `json:"nodes"` // nodes whose next boot differs
 
-	Follow []string `json:"follow,omitempty"` // nodes that have it as an extension: those that run follow at once
+	Follow []string `json:"follow,omitempty"` // nodes that get it as an extension; running nodes switch at once
 }

@@ -8,23 +8,23 @@ import (
 	"net/http"
 )
 
-// OverHandler is a client of a server in the same process: h answers, on the caller's goroutine and in the
-// request's context. An answer is whole before it is returned, so streams of events are not for this client.
+// OverHandler returns a client of a server in the same process. The handler runs on the caller's goroutine and in the
+// request's context. The client returns an answer only when it is complete, so it cannot read event streams.
 func OverHandler(h http.Handler) *Client {
 	return &Client{base: "http://pando", name: "this process", http: &http.Client{Transport: inside{h}}}
 }
 
 type remoteKey struct{}
 
-// WithRemote returns a context in which a client of OverHandler asks in the name of a remote address, host and port.
+// WithRemote returns a context that sets the remote address (host and port) of requests by a client of OverHandler.
 func WithRemote(ctx context.Context, addr string) context.Context {
 	return context.WithValue(ctx, remoteKey{}, addr)
 }
 
-// inside is a transport that goes nowhere.
+// inside is a transport that calls a handler instead of the network.
 type inside struct{ h http.Handler }
 
-// RoundTrip has the handler answer.
+// RoundTrip calls the handler.
 func (t inside) RoundTrip(req *http.Request) (*http.Response, error) {
 	req = req.Clone(req.Context())
 	if req.Body == nil {
@@ -47,7 +47,7 @@ func (t inside) RoundTrip(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// answerInside takes an answer down.
+// answerInside records an answer.
 type answerInside struct {
 	header http.Header
 	status int
@@ -55,17 +55,17 @@ type answerInside struct {
 	body   bytes.Buffer
 }
 
-// Header is the answer's header.
+// Header returns the answer's header.
 func (a *answerInside) Header() http.Header { return a.header }
 
-// WriteHeader takes the first status.
+// WriteHeader records the status. Only the first call counts.
 func (a *answerInside) WriteHeader(status int) {
 	if !a.begun {
 		a.begun, a.status = true, status
 	}
 }
 
-// Write adds to the body.
+// Write appends to the body.
 func (a *answerInside) Write(b []byte) (int, error) {
 	a.begun = true
 	return a.body.Write(b)

@@ -17,13 +17,13 @@ import (
 
 // JournalQuery selects lines of a node's journal. The zero value selects the newest lines of its latest boot.
 type JournalQuery struct {
-	Boot     string    // a boot id; or a number: -1 is the boot before the latest, and so on; "": the latest
+	Boot     string    // a boot id, or a number: -1 is the boot before the latest, and so on; "": the latest
 	Unit     string    // a unit, or a pattern such as nfs-*
-	Grep     string    // regular expression (PCRE) that the text matches; without capitals in it, case does not count
-	Priority string    // this and what is more urgent: "err", "4"
-	Since    time.Time // then or later
-	Until    time.Time // then or earlier
-	Last     int       // the newest so many; 0: the server's default
+	Grep     string    // regular expression (PCRE) for the text; case is ignored if it has no capitals
+	Priority string    // this priority and more urgent ones: "err", "4"
+	Since    time.Time // this time or later
+	Until    time.Time // this time or earlier
+	Last     int       // number of newest lines; 0: the server's default
 }
 
 func (q JournalQuery) values() url.Values {
@@ -44,27 +44,27 @@ func (q JournalQuery) values() url.Values {
 	return v
 }
 
-// Journal is lines of the journal of one boot of a node.
+// Journal has lines from the journal of one boot of a node.
 type Journal struct {
 	Node    string        `json:"node"`
 	Boot    fleet.BootID  `json:"boot"`
 	Lines   []JournalLine `json:"lines"`             // the oldest first
-	Units   []string      `json:"units,omitempty"`   // that the boot has lines of
-	Boots   []JournalBoot `json:"boots,omitempty"`   // of the node of which there are journals, the newest first
-	Missing string        `json:"missing,omitempty"` // why there is nothing, and what to do
+	Units   []string      `json:"units,omitempty"`   // units with lines in this boot
+	Boots   []JournalBoot `json:"boots,omitempty"`   // boots of the node with a journal, newest first
+	Missing string        `json:"missing,omitempty"` // why there are no lines, and what to do
 }
 
-// JournalLine is one line of a journal. It may have line breaks in it.
+// JournalLine is one entry of a journal. Its text may contain line breaks.
 type JournalLine struct {
 	Time     time.Time `json:"time"` // by the node's clock
 	Unit     string    `json:"unit,omitempty"`
-	Name     string    `json:"name,omitempty"` // of the program, as it calls itself
+	Name     string    `json:"name,omitempty"` // of the program, as it names itself
 	PID      int       `json:"pid,omitempty"`
 	Priority int       `json:"priority"` // 0 emergency to 7 debug
 	Text     string    `json:"text"`
 }
 
-// String is the line as people read it.
+// String returns the line in the format for people.
 func (l JournalLine) String() string {
 	name := l.Name
 	if l.PID > 0 {
@@ -73,20 +73,20 @@ func (l JournalLine) String() string {
 	return name + ": " + l.Text
 }
 
-// JournalBoot is a boot of which there is a journal.
+// JournalBoot is a boot that has a journal.
 type JournalBoot struct {
 	Boot   fleet.BootID `json:"boot"`
-	Bytes  int64        `json:"bytes"`  // of the server's disk
-	Newest time.Time    `json:"newest"` // when its last line came, by the server's clock
+	Bytes  int64        `json:"bytes"`  // bytes on the server's disk
+	Newest time.Time    `json:"newest"` // when its last line arrived, by the server's clock
 }
 
-// NodeLogs reads the journal of a node as it was sent to the server.
+// NodeLogs returns lines from the journal that a node sent to the server.
 func (c *Client) NodeLogs(ctx context.Context, node string, q JournalQuery) (Journal, error) {
 	return get[Journal](ctx, c, "/v1/nodes/"+url.PathEscape(node)+"/logs", q.values())
 }
 
-// FollowLogs yields lines of the journal of a node's boot, and then new ones, until ctx ends or the server goes away
-// (the last pair has the error).
+// FollowLogs yields lines of the journal of a node's boot, first the recorded ones and then new ones, until ctx ends or
+// the server goes away (the last pair has the error).
 func (c *Client) FollowLogs(ctx context.Context, node string, q JournalQuery) iter.Seq2[JournalLine, error] {
 	return func(yield func(JournalLine, error) bool) {
 		res, err := c.send(ctx, "GET", "/v1/nodes/"+url.PathEscape(node)+"/logs/stream", q.values(), nil)
@@ -104,7 +104,8 @@ func (c *Client) FollowLogs(ctx context.Context, node string, q JournalQuery) it
 	}
 }
 
-// readLines reads server-sent events of lines. It returns nil when yield wants no more and an error otherwise.
+// readLines reads a stream of server-sent events with journal lines. It returns nil when yield stops, and an error
+// otherwise.
 func readLines(r io.Reader, yield func(JournalLine, error) bool) error {
 	s := bufio.NewScanner(r)
 	s.Buffer(make([]byte, 0, 64<<10), maxEvent)

@@ -12,17 +12,17 @@ import (
 type Keys struct {
 	Site    string `json:"site"`    // minisign public key that signs manifests
 	Server  string `json:"server"`  // Ed25519 public key, base64: pins TLS and signs assignments
-	Signing []Key  `json:"signing"` // all keys that sign, or signed, versions; the one that signs first
+	Signing []Key  `json:"signing"` // all keys that sign or have signed versions; the one that signs first comes first
 }
 
 // States of a key.
 const (
-	KeySigns   = "signs"   // it is trusted, and the first to sign what is made now
-	KeyTrusted = "trusted" // what it signed boots
-	KeyRevoked = "revoked" // what it alone signed does not boot
+	KeySigns   = "signs"   // trusted, and the first key that signs new versions
+	KeyTrusted = "trusted" // versions that it signed boot
+	KeyRevoked = "revoked" // versions that only it signed do not boot
 )
 
-// Key is a key that signs versions, or did.
+// Key is a key that signs versions, or has signed some.
 type Key struct {
 	Name     string    `json:"name"`
 	ID       string    `json:"id"`     // as minisign shows it: 16 hex digits
@@ -32,28 +32,28 @@ type Key struct {
 	Created  time.Time `json:"created,omitzero"`
 	Revoked  time.Time `json:"revoked,omitzero"`
 	Versions int       `json:"versions"` // versions in the store that it signed
-	Only     int       `json:"only"`     // of these, the ones that no other trusted key signed
+	Only     int       `json:"only"`     // of these, versions that no other trusted key signed
 }
 
 // KeyCreate is the body of POST /v1/keys.
 type KeyCreate struct {
 	Name string `json:"name"`
-	// minisign public key whose secret half is kept on another machine; "": the server makes one
+	// minisign public key whose secret half is on another machine; "": the server generates a key
 	Public string `json:"public,omitempty"`
 }
 
 // KeyUse is the body of POST /v1/keys/{name}/rotate and of POST /v1/keys/{name}/revoke.
 type KeyUse struct {
 	DryRun bool `json:"dry_run,omitempty"`
-	Force  bool `json:"force,omitempty"` // revoke also when groups or nodes want a version that does not boot then
+	Force  bool `json:"force,omitempty"` // revoke even if groups or nodes then lack a version that boots
 }
 
-// KeyChange answers both: the changes that were made or, in a dry run, would be.
+// KeyChange answers rotate and revoke: the changes that were made or, in a dry run, would be.
 type KeyChange struct {
 	DryRun bool `json:"dry_run"`
 	Key    Key  `json:"key"`
-	Signed int  `json:"signed"` // versions that have a new signature
-	// rotate: versions that this key has not signed; revoke: versions that do not boot any more
+	Signed int  `json:"signed"` // versions that got a signature
+	// rotate: versions that this key has not signed; revoke: versions that no longer boot
 	Without []KeyVersion `json:"without"`
 }
 
@@ -63,32 +63,32 @@ type KeyVersion struct {
 	InUse   []string     `json:"in_use,omitempty"` // "group lab", "node pc001"
 }
 
-// SignatureAdd is the body of POST /v1/signatures: a version was signed where its key is kept.
+// SignatureAdd is the body of POST /v1/signatures: a signature that was made on the machine that has the key.
 type SignatureAdd struct {
 	Version   fleet.Digest `json:"version"`
 	Signature string       `json:"signature"` // minisign, over the manifest
 }
 
-// Keys shows the public keys of the site.
+// Keys returns the public keys of the site.
 func (c *Client) Keys(ctx context.Context) (Keys, error) { return get[Keys](ctx, c, "/v1/keys", nil) }
 
-// CreateKey makes another key that nodes trust from their next boot on.
+// CreateKey adds a key. Nodes trust it from their next boot on.
 func (c *Client) CreateKey(ctx context.Context, k KeyCreate) (Key, error) {
 	return ask[Key](ctx, c, "POST", "/v1/keys", k)
 }
 
-// RotateKey makes a key the first that signs, and signs all versions with it. If there is no key of that name it makes
-// one.
+// RotateKey makes a key the first that signs, and signs all versions with it. It creates the key if there is none of
+// that name.
 func (c *Client) RotateKey(ctx context.Context, name string, u KeyUse) (KeyChange, error) {
 	return ask[KeyChange](ctx, c, "POST", "/v1/keys/"+url.PathEscape(name)+"/rotate", u)
 }
 
-// RevokeKey ends the trust in a key.
+// RevokeKey makes nodes distrust a key.
 func (c *Client) RevokeKey(ctx context.Context, name string, u KeyUse) (KeyChange, error) {
 	return ask[KeyChange](ctx, c, "POST", "/v1/keys/"+url.PathEscape(name)+"/revoke", u)
 }
 
-// AddSignature adds a signature to a version, and returns which key made it.
+// AddSignature adds a signature to a version, and returns the key that made it.
 func (c *Client) AddSignature(ctx context.Context, s SignatureAdd) (Key, error) {
 	return ask[Key](ctx, c, "POST", "/v1/signatures", s)
 }

@@ -3,6 +3,8 @@ package api
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"net/url"
 )
 
 // Loader is a build of iPXE that machines are sent.
@@ -40,10 +42,10 @@ func (c *Client) ImportLoader(ctx context.Context, data []byte) (out Loader, err
 		return out, err
 	}
 	defer res.Body.Close()
-	return out, decodeAnswer(res.Body, &out)
+	return out, json.NewDecoder(res.Body).Decode(&out)
 }
 
 // DeleteLoader removes the imported build for a kind of firmware.
 func (c *Client) DeleteLoader(ctx context.Context, firmware string) error {
-	return c.call(ctx, "DELETE", "/v1/loaders/"+escape(firmware), nil, nil, nil)
+	return c.call(ctx, "DELETE", "/v1/loaders/"+url.PathEscape(firmware), nil, nil, nil)
 }

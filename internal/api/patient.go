@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// patience bounds how long a patient client waits for one request, in all.
+// patience bounds the total time that a patient client waits for one request.
 const patience = 5 * time.Minute
 
-// Patient has the client wait where the server says that it asks too often, for as long as that says, and ask
-// again; told is called before each wait. It is called before the client is used.
+// Patient makes the client repeat a request that the server refused with a Retry-After header, after that time. The
+// client calls told before each wait. Patient must be called before the client is used.
 func (c *Client) Patient(told func()) { c.told = told }
 
-// sendBytes is send for a body of the given media type; "": there is none.
+// sendBytes is send for a body of the given media type; "": no body.
 func (c *Client) sendBytes(
 	ctx context.Context,
 	method, path string,
@@ -43,7 +43,7 @@ func (c *Client) sendBytes(
 	}
 }
 
-// rewound reports whether a body can be sent again, from its beginning.
+// rewound moves a body to its beginning, and reports whether it can be sent again.
 func rewound(body io.Reader) bool {
 	if body == nil {
 		return true
@@ -56,7 +56,7 @@ func rewound(body io.Reader) bool {
 	return err == nil
 }
 
-// retryAfter reads the header of a refusal, 0 where it says nothing.
+// retryAfter returns the duration in the header Retry-After, 0 without one.
 func retryAfter(h http.Header) time.Duration {
 	n, err := strconv.Atoi(h.Get("Retry-After"))
 	if err != nil || n < 0 {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestPatient: a client that is patient asks again when it was told to, with the same body; another one, and one
-// that is not told when, does not.
+// TestPatient: a patient client repeats a request after the time in Retry-After, with the same body. An impatient
+// client, or one without that header, does not.
 func TestPatient(t *testing.T) {
 	asked, after := 0, "1"
 	var bodies []string
@@ -28,7 +28,7 @@ func TestPatient(t *testing.T) {
 		patient bool
 		after   string
 		asked   int
-		// an hour is more than it waits
+		// an hour is longer than its patience
 	}{{true, "1", 2}, {false, "1", 1}, {true, "", 1}, {true, "-5", 1}, {true, "3600", 1}} {
 		asked, after, bodies = 0, c.after, nil
 		client, err := OverTLS(server, FormatToken("secret", key))

@@ -9,18 +9,18 @@ import (
 	"fmt"
 )
 
-// WrongKeyError means that whoever answered does not hold the key that was pinned.
+// WrongKeyError means that the server that answered does not hold the pinned key.
 type WrongKeyError struct {
-	Want, Got ed25519.PublicKey // Got is nil when the certificate holds no Ed25519 key
+	Want, Got ed25519.PublicKey // Got is nil if the certificate has no Ed25519 key
 }
 
 func (e *WrongKeyError) Error() string {
 	return fmt.Sprintf("server shows key %s, the pinned one is %s", encodeKey(e.Got), encodeKey(e.Want))
 }
 
-// PinnedTLS is the client side of the control channel: TLS 1.3 with exactly this server key. Certificate
-// chains, names and dates mean nothing here (nodes have no clock and servers no name), and the handshake
-// proves that the other side holds the key.
+// PinnedTLS is the client side of the control port (8443): TLS 1.3 with exactly this server key. Certificate chains,
+// names and dates are ignored (nodes have no clock and servers no name); the handshake proves that the server holds the
+// key.
 func PinnedTLS(key ed25519.PublicKey) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,

@@ -14,11 +14,11 @@ type SecretList struct {
 	Secrets []fleet.Secret `json:"secrets"`
 }
 
-// SecretSet is the body of PUT /v1/secrets. What is absent stays as it is.
+// SecretSet is the body of PUT /v1/secrets. A nil field stays as it is.
 type SecretSet struct {
 	Name  string         `json:"name"`
 	Value []byte         `json:"value,omitempty"`
-	For   *[]fleet.Scope `json:"for,omitempty"` // nodes that may have it, as a whole
+	For   *[]fleet.Scope `json:"for,omitempty"` // nodes that may have it; replaces the whole list
 }
 
 // NodeSelection is the body of POST /v1/nodes/approve and POST /v1/nodes/reset.
@@ -38,24 +38,24 @@ func (c *Client) SetSecret(ctx context.Context, s SecretSet) (fleet.Secret, erro
 	return ask[fleet.Secret](ctx, c, "PUT", "/v1/secrets", s)
 }
 
-// DeleteSecret forgets a secret. Files that need it are not made any more; nodes that have them keep them until
+// DeleteSecret deletes a secret. Config files that use it are no longer rendered; nodes that have them keep them until
 // they reboot.
 func (c *Client) DeleteSecret(ctx context.Context, name string) error {
 	return c.call(ctx, "DELETE", "/v1/secrets/"+url.PathEscape(name), nil, nil, nil)
 }
 
-// ApproveNodes lets the latest boots of some nodes have their secrets, and with the policy tpm all boots of the
-// machines that they are.
+// ApproveNodes lets the latest boots of the selected nodes get their secrets. With the policy tpm it approves the
+// machines, so that all their boots get them.
 func (c *Client) ApproveNodes(ctx context.Context, s NodeSelection) (Changes, error) {
 	return ask[Changes](ctx, c, "POST", "/v1/nodes/approve", s)
 }
 
-// ResetNodes forgets the TPM keys of nodes: the next key has to be approved.
+// ResetNodes removes the approved TPM keys of nodes: the next key has to be approved.
 func (c *Client) ResetNodes(ctx context.Context, s NodeSelection) (Changes, error) {
 	return ask[Changes](ctx, c, "POST", "/v1/nodes/reset", s)
 }
 
-// KeyPrint is a public key of a TPM for people: 16 hex digits of its SHA-256, "" for none.
+// KeyPrint shortens a public key of a TPM for people: 16 hex digits of its SHA-256, "" for an empty key.
 func KeyPrint(key string) string {
 	if key == "" {
 		return ""

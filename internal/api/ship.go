@@ -13,9 +13,9 @@ import (
 	"pando/internal/image/bootpack"
 )
 
-// StoredVersion is a version as a store keeps it, but for its objects.
+// StoredVersion is a version as a store keeps it, without its objects.
 type StoredVersion struct {
-	Manifest   []byte            `json:"manifest"`  // the exact bytes that are signed
+	Manifest   []byte            `json:"manifest"`  // the signed bytes
 	Signature  []byte            `json:"signature"` // minisign
 	Provenance []byte            `json:"provenance,omitempty"`
 	Packs      []bootpack.Record `json:"packs,omitempty"` // its boot packs
@@ -24,10 +24,10 @@ type StoredVersion struct {
 // VersionPut is the body of POST /v1/store/versions.
 type VersionPut struct {
 	StoredVersion
-	DryRun bool `json:"dry_run,omitempty"` // only tell whether the signature is one that is trusted
+	DryRun bool `json:"dry_run,omitempty"` // only check whether the signature is by a trusted key
 }
 
-// ObjectSize is an object and how many bytes it has.
+// ObjectSize is an object and its size in bytes.
 type ObjectSize struct {
 	ID   chunk.ID `json:"id"`
 	Size int64    `json:"size"`
@@ -38,14 +38,15 @@ type ObjectList struct {
 	Objects []ObjectSize `json:"objects"`
 }
 
-// Limits of one request: entries of an ObjectList, and bytes of objects (a single object may exceed it).
+// Limits of one request: entries of an ObjectList, and bytes of objects. A single larger object is allowed.
 const (
 	MaxObjectList = 5000
 	MaxObjects    = 4 << 20
 	MaxObject     = 512 << 20
 )
 
-// ObjectsType is the media type of several objects: for each its length in four bytes, big-endian, then its bytes.
+// ObjectsType is the media type of a sequence of objects. Each object has its length before it, in four bytes,
+// big-endian.
 const ObjectsType = "application/vnd.pando.objects"
 
 // StoredVersion gets a version of the store without its objects.
@@ -53,17 +54,17 @@ func (c *Client) StoredVersion(ctx context.Context, v fleet.Digest) (StoredVersi
 	return get[StoredVersion](ctx, c, "/v1/store/versions/"+url.PathEscape(string(v)), nil)
 }
 
-// PutVersion stores a version whose objects are stored. It has no name before AddVersion.
+// PutVersion stores a version whose objects are stored already. It has no name until AddVersion.
 func (c *Client) PutVersion(ctx context.Context, v VersionPut) error {
 	return c.call(ctx, "POST", "/v1/store/versions", nil, v, nil)
 }
 
-// MissingObjects reports which objects the store lacks. Garbage collection spares the others for a day.
+// MissingObjects reports which objects the store lacks. Garbage collection keeps the present ones for a day.
 func (c *Client) MissingObjects(ctx context.Context, l ObjectList) (ObjectList, error) {
 	return ask[ObjectList](ctx, c, "POST", "/v1/store/missing", l)
 }
 
-// Object gets the stored bytes of an object, verified.
+// Object returns the stored bytes of an object, verified.
 func (c *Client) Object(ctx context.Context, id chunk.ID) ([]byte, error) {
 	res, err := c.send(ctx, "GET", "/v1/store/objects/"+id.Name(), nil, nil)
 	if err != nil {

@@ -45,8 +45,8 @@ func (c *Client) lost(err error) error {
 	return &UnreachableError{Server: c.name, Hint: c.hint, Err: fmt.Errorf("event stream: %w", err)}
 }
 
-// readStream reads server-sent events: only their data lines matter here. It returns nil when yield wants no
-// more and an error otherwise, because a stream has no end of its own.
+// readStream reads a stream of server-sent events; only their data lines matter. It returns nil when yield stops, and
+// an error otherwise, because a stream has no regular end.
 func readStream(r io.Reader, yield func(trace.Event) bool) error {
 	s := bufio.NewScanner(r)
 	s.Buffer(make([]byte, 0, 64<<10), maxEvent)

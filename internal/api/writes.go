@@ -2,14 +2,14 @@ package api
 
 import "pando/internal/fleet"
 
-// Writes is what takes the writes of a node.
+// Writes is the write layer of a running node.
 type Writes struct {
-	Is string // as the node says
-	// the write layer in its settings, if that differs: it was not available, or the settings changed since the boot
+	Is string // as the node reports
+	// the write layer in its settings if it differs: it was not available, or the settings changed since the boot
 	Should string
 }
 
-// Writes reports what takes the writes of a node that runs, zero where that is not known.
+// Writes returns the write layer of a running node, the zero value if it is unknown.
 func (n Node) Writes() (w Writes) {
 	if n.Status == nil || n.Status.WriteLayer == "" {
 		return w

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// The delay doubles from the first to the longest.
+// First is the delay after the first failed attempt. Longest bounds the delay.
 const (
 	First   = 500 * time.Millisecond
 	Longest = 30 * time.Second
 )
 
-// Delay doubles from half a second to half a minute.
+// Delay returns the time to wait after failed attempt number attempt (1, 2, ...). It doubles from First to Longest.
 func Delay(attempt int) time.Duration {
 	d := First
 	for range attempt - 1 {

@@ -10,31 +10,31 @@ import (
 	"strings"
 )
 
-// Account counts the processor time of this program and of all that it starts, by a control group of their own. It
-// lacks the kernel's work for packets that no process waits for.
+// Account measures the processor time of this program and everything that it starts, with a control group. It does not
+// include the kernel's work for packets that no process waits for.
 type Account struct {
 	group  string // directory of the group
-	parent string // directory of the group before
-	file   string // below group
+	parent string // the process's previous group
+	file   string // name of the file with the time, in group
 }
 
-// accountName begins the names of the groups.
+// accountName is the prefix of the groups' names.
 const accountName = "pando-lab-"
 
-// OpenAccount moves this process into a new control group, of version 1 or 2. The caller closes it.
+// OpenAccount moves this process into a new control group, of version 1 or 2. The caller must call Close.
 func OpenAccount(top string) (*Account, error) {
 	own, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
 		return nil, err
 	}
-	at := top // of the second kind
+	at := top // version 2
 	a := &Account{file: "cpu.stat"}
 	if _, err := os.Stat(filepath.Join(top, "cgroup.procs")); err != nil {
 		at, a.file = filepath.Join(top, "cpuacct"), "cpuacct.usage"
 	}
 	a.parent = filepath.Join(at, groupOf(string(own), a.file == "cpuacct.usage"))
 	for _, left := range leftAccounts(at) {
-		_ = os.Remove(left) // of a lab that was killed; one that runs cannot be removed
+		_ = os.Remove(left) // left by a killed lab; removing a group in use fails
 	}
 	a.group = filepath.Join(at, accountName+strconv.Itoa(os.Getpid()))
 	if err := os.Mkdir(a.group, 0o755); err != nil {
@@ -51,7 +51,7 @@ func leftAccounts(at string) []string {
 	return left
 }
 
-// groupOf finds the group of a process in its /proc/PID/cgroup.
+// groupOf finds the group of a process in the text of /proc/PID/cgroup. first: version 1.
 func groupOf(lines string, first bool) string {
 	for line := range strings.Lines(lines) {
 		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
@@ -69,7 +69,7 @@ func enterGroup(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0o644)
 }
 
-// Used is the processor time so far, in seconds.
+// Used returns the processor time so far, in seconds.
 func (a *Account) Used() (float64, error) {
 	data, err := os.ReadFile(filepath.Join(a.group, a.file))
 	if err != nil {
@@ -78,7 +78,7 @@ func (a *Account) Used() (float64, error) {
 	return parseUsed(data)
 }
 
-// parseUsed reads cpuacct.usage, a number of nanoseconds, or cpu.stat, which has a line of microseconds.
+// parseUsed parses cpuacct.usage, which has nanoseconds, or cpu.stat, which has a line with microseconds.
 func parseUsed(data []byte) (float64, error) {
 	unit := 1e-9
 	if rest, ok := bytes.CutPrefix(data, []byte("usage_usec ")); ok {
@@ -92,7 +92,7 @@ func parseUsed(data []byte) (float64, error) {
 	return float64(n) * unit, nil
 }
 
-// Close moves this process back to its old group. A group in which a process still runs stays.
+// Close moves this process back to its previous group. It does not remove a group in which a process still runs.
 func (a *Account) Close() error {
 	if err := enterGroup(a.parent); err != nil {
 		return err

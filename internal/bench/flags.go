@@ -23,17 +23,17 @@ func RateOf(out *testkit.Rate) func(string) error {
 	}
 }
 
-// PandoWay is Pando's name in lists of ways to do something.
+// PandoWay is the name of Pando's own way in lists of ways.
 const PandoWay = "pando"
 
-// GivenFlags are the names of those that were given, and not left at what they are by themselves.
+// GivenFlags returns the names of the flags that were given on the command line.
 func GivenFlags(f *flag.FlagSet) map[string]bool {
 	given := map[string]bool{}
 	f.Visit(func(x *flag.Flag) { given[x.Name] = true })
 	return given
 }
 
-// CommandLine is a command as it can be given again.
+// CommandLine returns a command as a person would type it.
 func CommandLine(name string, args []string) string {
 	return strings.Join(append([]string{"pando-lab", name}, args...), " ")
 }

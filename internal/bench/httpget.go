@@ -8,13 +8,13 @@ import (
 	"net/http"
 )
 
-// ErrAnswer means that the server sent a wrong answer, so that another attempt is of no use.
+// ErrAnswer means that the server sent a wrong answer, so that another attempt is pointless.
 var ErrAnswer = errors.New("not what was asked for")
 
-// MostSmall bounds a manifest, a script and other small answers, in bytes.
+// MostSmall bounds manifests, scripts and other small answers, in bytes.
 const MostSmall = 1 << 20
 
-// Get fetches a file of at most that many bytes.
+// Get fetches a file of at most the given number of bytes.
 func Get(ctx context.Context, client *http.Client, url string, most int64) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -26,12 +26,12 @@ type Image struct {
 	Scratch  string // directory for the files
 	Kernel   *KernelSize
 
-	mapping sync.Once // of mapped
+	mapping sync.Once // guards mapped
 	mapped  *imagefs.Map
 	mapErr  error
 }
 
-// RawFile returns the root as a raw file. It is written once.
+// RawFile returns the root as a raw file, which is written once.
 func (m *Image) RawFile(ctx context.Context) (string, error) {
 	file := filepath.Join(m.Scratch, strings.TrimPrefix(string(m.Version), "sha256:")+".img")
 	return file, Once(file, func(tmp string) error {
@@ -57,7 +57,7 @@ func (m *Image) RawFile(ctx context.Context) (string, error) {
 	})
 }
 
-// deviceReader is a device without a context in its calls.
+// deviceReader adapts a device to readers without a context.
 type deviceReader struct {
 	ctx context.Context
 	dev *blockdev.Device
@@ -70,7 +70,7 @@ func (d deviceReader) ReadAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-// onlyReader hides WriterTo, so that the caller's buffer is used.
+// onlyReader hides WriterTo, so that io.CopyBuffer uses the caller's buffer.
 type onlyReader struct{ io.Reader }
 
 // MakesSquashfs is the program that makes a squashfs.
@@ -106,13 +106,13 @@ func (m *Image) Squashfs(ctx context.Context) (string, error) {
 	})
 }
 
-// Files returns which bytes of the root belong to which file.
+// Files returns a map of the root: which bytes belong to which file.
 func (m *Image) Files(ctx context.Context) (*imagefs.Map, error) {
 	m.mapping.Do(func() { m.mapped, m.mapErr = imagefs.ReadMap(ctx, m.Store, m.Manifest) })
 	return m.mapped, m.mapErr
 }
 
-// Tree returns the root as a directory.
+// Tree returns a directory with the files of the root.
 func (m *Image) Tree(ctx context.Context) (string, error) {
 	raw, err := m.RawFile(ctx)
 	if err != nil {
@@ -125,7 +125,7 @@ func (m *Image) Tree(ctx context.Context) (string, error) {
 	)
 }
 
-// Remember reads the root as a file, so that the kernel's page cache has it.
+// Remember reads the raw file of the root, so that it is in the kernel's page cache.
 func (m *Image) Remember(ctx context.Context) error {
 	raw, err := m.RawFile(ctx)
 	if err != nil {

@@ -11,17 +11,17 @@ import (
 	"pando/internal/testkit"
 )
 
-// KernelSize is the size of a version's kernel+initrd, in bytes, by part. It leaves out the few hundred bytes that are
-// made for each boot.
+// KernelSize is the size of a version's kernel+initrd (K), in bytes, by part. It leaves out the few hundred bytes that
+// are made for each boot.
 type KernelSize struct {
-	Recipe  string `json:"recipe,omitempty"` // that the image was built by
+	Recipe  string `json:"recipe,omitempty"` // recipe of the image
 	Version string `json:"version"`
 	Release string `json:"release"` // of the kernel
 	Kernel  int64  `json:"kernel"`
 	Agent   int64  `json:"agent"`
-	Every   int64  `json:"every"` // with the drivers of every usual NIC: the first boot of a machine
-	Known   int64  `json:"known"` // with those of one NIC that is known, the largest of testkit.UsualNICs
-	NIC     string `json:"nic"`   // which that is
+	Every   int64  `json:"every"` // with drivers for every usual NIC: the first boot of a machine
+	Known   int64  `json:"known"` // with drivers for one known NIC, the largest of testkit.UsualNICs
+	NIC     string `json:"nic"`   // the NIC of Known
 }
 
 // KernelSizeOf adds up the parts of a version's kernel+initrd.
@@ -45,7 +45,7 @@ func KernelSizeOf(m image.Manifest, version string, agent int64) KernelSize {
 	return k
 }
 
-// AgentSize is the size of the node's program as it is sent.
+// AgentSize returns the size of the node's program as it is sent, in bytes.
 func AgentSize(ctx context.Context, bin string) (int64, error) {
 	binary, err := os.ReadFile(filepath.Join(bin, "pando-init"))
 	if err != nil {

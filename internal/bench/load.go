@@ -77,12 +77,12 @@ func ProcessCost(pid int) (cpu float64, memory int64, err error) {
 	return time.Duration(used.Nano()).Seconds(), kib << 10, nil
 }
 
-// processClock is the clock of a process's processor time, in nanoseconds: clock_getcpuclockid(3). What /proc/PID/stat
-// has is in hundredths of a second, which is more than a block daemon takes for a short boot.
+// processClock returns the id of the clock of a process's processor time (clock_getcpuclockid(3)). /proc/PID/stat is
+// too coarse, in hundredths of a second.
 func processClock(pid int) int32 { return int32(^pid)<<3 | 2 }
 
-// SessionCost returns the cost of all living processes of a session, by the process ID of its leader. It leaves out a
-// process that ends meanwhile.
+// SessionCost returns the cost of all living processes of a session, given the process ID of its leader. A process that
+// ends meanwhile does not count.
 func SessionCost(leader int) (cpu float64, memory int64, err error) {
 	if cpu, memory, err = ProcessCost(leader); err != nil {
 		return 0, 0, err
@@ -90,7 +90,7 @@ func SessionCost(leader int) (cpu float64, memory int64, err error) {
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	for _, file := range stats {
 		stat, err := os.ReadFile(file)
-		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file))) // a number
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file))) // the pattern matches only numbers
 		if err != nil || pid == leader || sessionOf(string(stat)) != leader {
 			continue
 		}
@@ -101,30 +101,31 @@ func SessionCost(leader int) (cpu float64, memory int64, err error) {
 	return cpu, memory, err
 }
 
-// sessionOf finds the session in a line of /proc/PID/stat; 0: it is not one.
+// sessionOf returns the session in the text of /proc/PID/stat, 0 if the text is malformed.
 func sessionOf(stat string) int {
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 4 {
 		return 0
 	}
-	n, _ := strconv.Atoi(fields[3]) // 0 is no session
+	n, _ := strconv.Atoi(fields[3]) // 0 is not a session
 	return n
 }
 
-// mostBusy is how much of the machine's processors a run may take. Above it the links are not what the run waits for.
+// mostBusy is the largest share of the machine's processors that a run may use. Above it the run does not wait for the
+// links only.
 const mostBusy = 0.70
 
-// Load is the share of all processors that was busy during a run, and by whom.
+// Load is the share of all processors that was busy during a run, and what used it.
 type Load struct {
-	Busy       float64 `json:"busy"`       // whoever used them
+	Busy       float64 `json:"busy"`       // all programs
 	Own        float64 `json:"own"`        // the lab, the server and the nodes
-	Interrupts float64 `json:"interrupts"` // mostly packets on their links
+	Interrupts float64 `json:"interrupts"` // mostly packets on the lab's links
 }
 
-// Others is the share that other programs took.
+// Others returns the share that other programs used.
 func (l Load) Others() float64 { return max(0, l.Busy-l.Own-l.Interrupts) }
 
-// TooBusy returns why a run is discarded, or "".
+// TooBusy returns why a run is discarded, "" if it counts.
 func (l Load) TooBusy() string {
 	if l.Busy <= mostBusy {
 		return ""

@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Machine describes the machine of a measurement.
+// Machine describes this machine for result files.
 func Machine() string {
-	release, _ := os.ReadFile("/proc/sys/kernel/osrelease") // one word less in a description
+	release, _ := os.ReadFile("/proc/sys/kernel/osrelease") // an empty release shortens the description
 	return strings.TrimSpace(
 		fmt.Sprintf("%d processors%s, %s, Linux %s", runtime.NumCPU(), hardware(), runtime.GOARCH, release),
 	)
 }
 
-// hardware is the model of the processors and the memory, of /proc; what is not told there is left out.
+// hardware returns the model of the processors and the size of the memory from /proc. Unknown parts are left out.
 func hardware() (out string) {
 	processors, _ := os.ReadFile("/proc/cpuinfo")
 	if _, rest, ok := strings.Cut(string(processors), "model name\t: "); ok {

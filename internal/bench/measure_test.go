@@ -26,7 +26,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// What a child does is counted too.
+// The processor time of child processes is included.
 func TestAccount(t *testing.T) {
 	for name, x := range map[string]struct {
 		first bool
@@ -90,7 +90,8 @@ func TestParseTicks(t *testing.T) {
 	}
 }
 
-// The cost of a process is what its own clock says, also of another one, and far below a hundredth of a second.
+// The cost of a process is that of its own clock, also for another process, and more precise than a hundredth of a
+// second.
 func TestProcessCost(t *testing.T) {
 	before, memory, err := ProcessCost(os.Getpid())
 	if err != nil || memory < 1<<20 {

@@ -14,11 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Place is the directory of a command of the lab, its programs, and its output.
+// Place has the directory of a lab command, its programs, and its output.
 type Place struct {
-	Dir  string // everything of it, as an absolute path
+	Dir  string // everything of the command; an absolute path
 	Data string // the server's data directory; "": data below dir
-	Bin  string // pando and pando-init
+	Bin  string // directory of pando and pando-init
 	Out  io.Writer
 	Err  io.Writer
 }
@@ -41,13 +41,13 @@ func (p *Place) Locate(rest []string) error {
 // Say prints a line.
 func (p *Place) Say(format string, args ...any) { fmt.Fprintf(p.Out, format+"\n", args...) }
 
-// DataDir is the server's data directory.
+// DataDir returns the server's data directory.
 func (p *Place) DataDir() string { return cmp.Or(p.Data, filepath.Join(p.Dir, "data")) }
 
-// Pando is a command of `pando` against the server of this directory.
+// Pando returns a command of `pando` for the server of this directory.
 func (p *Place) Pando(ctx context.Context, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, filepath.Join(p.Bin, "pando"), append([]string{"--data", p.DataDir()}, args...)...)
-	// At Ctrl-C a live table puts the terminal in order and a build cleans up behind itself.
+	// SIGINT lets a live table restore the terminal and a build remove its files.
 	c.Cancel = func() error { return c.Process.Signal(unix.SIGINT) }
 	c.WaitDelay = 20 * time.Second
 	return c

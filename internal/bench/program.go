@@ -20,7 +20,7 @@ type Program struct {
 	Cmd  *exec.Cmd
 	log  string
 	done chan struct{}
-	err  error // how it ended, when done is closed
+	err  error // result, valid when done is closed
 }
 
 // StartProgram starts a program and waits until ready returns true. Its output goes into the file log.
@@ -28,7 +28,7 @@ func StartProgram(ctx context.Context, c *exec.Cmd, log string, ready func() boo
 	return startOn(ctx, onThread, c, log, ready)
 }
 
-// StartMount starts a program on a node that mounts something in this program's mount namespace.
+// StartMount starts a program on a node that mounts something in this process's mount namespace.
 func StartMount(
 	ctx context.Context,
 	n *testkit.Net,
@@ -50,7 +50,8 @@ func onThread(f func() error) error {
 }
 
 // startOn starts a program on a thread that lives until the program ends. nbdkit asks Linux for SIGTERM when its parent
-// ends; for Linux the parent is the thread, and a thread that was in a namespace (testkit.Net.Do) ends at any time.
+// ends. Linux takes the thread for the parent, and a thread that was in a namespace (testkit.Net.Do) may end at any
+// time.
 func startOn(
 	ctx context.Context,
 	thread func(f func() error) error,
@@ -78,7 +79,7 @@ func startOn(
 			close(p.done)
 			return nil
 		})
-		if err != nil { // it was not started
+		if err != nil { // it did not start
 			started <- err
 		}
 	}()
@@ -88,7 +89,8 @@ func startOn(
 	return p, p.wait(ctx, ready)
 }
 
-// wait stops the program when it does not come up.
+// wait waits until ready returns true. If that takes too long or the program ends, it stops the program and returns an
+// error.
 func (p *Program) wait(ctx context.Context, ready func() bool) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -106,7 +108,7 @@ func (p *Program) wait(ctx context.Context, ready func() bool) error {
 	return nil
 }
 
-// endTimeout is how long a program may take to end by itself.
+// endTimeout is how long a program may take to end after SIGTERM.
 const endTimeout = 3 * time.Second
 
 // Stop ends the program's session: by SIGTERM, then by SIGKILL.
@@ -130,7 +132,7 @@ func UsageOf(programs ...*Program) (t Usage, err error) {
 	return t, nil
 }
 
-// programName is a program's for people: one that runs in a namespace is started by `ip netns exec NAME`.
+// programName returns a program's name for people. A program in a namespace is started by `ip netns exec NAME`.
 func programName(c *exec.Cmd) string {
 	args := c.Args
 	if len(args) > 4 && args[0] == "ip" && args[1] == "netns" && args[2] == "exec" {
@@ -139,7 +141,8 @@ func programName(c *exec.Cmd) string {
 	return filepath.Base(args[0])
 }
 
-// ended returns the error of a program that ended early, with the end of its output. Call it when the program is done.
+// ended returns the error of a program that ended early, with the end of its output. It may be called after done is
+// closed.
 func (p *Program) ended() error {
 	how := "exit status 0"
 	if p.err != nil {
@@ -152,7 +155,7 @@ func (p *Program) ended() error {
 	return fmt.Errorf("%s ended at once (%s); its log is %s, %s", programName(p.Cmd), how, p.log, last)
 }
 
-// lastLine of a file; "": it has none.
+// lastLine returns the last line of a file, "" if it has none.
 func lastLine(file string) string {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -162,10 +165,10 @@ func lastLine(file string) string {
 	return string(data[bytes.LastIndexByte(data, '\n')+1:])
 }
 
-// goneWithin is how soon a program has ended after its connections have.
+// goneWithin is the longest time between the end of a program's connections and the end of the program.
 const goneWithin = time.Second
 
-// gone replaces the error of a request by that of the program, if the program has ended.
+// gone replaces the error of a request by the program's error if the program has ended.
 func (p *Program) gone(err error) error {
 	select {
 	case <-p.done:

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// endThreads has threads end as those do that were in a namespace: with a goroutine that was locked to them.
+// endThreads ends threads in the way of threads that were in a namespace: with a goroutine that was locked to them.
 func endThreads() {
 	var all sync.WaitGroup
 	for range 200 {
@@ -27,7 +27,7 @@ func endThreads() {
 	all.Wait()
 }
 
-// A program that ends with its parent, as nbdkit does, ends with this program and not with one of its threads.
+// A program that ends with its parent, as nbdkit does, ends with this process and not with one of its threads.
 func TestProgramsOutliveThreads(t *testing.T) {
 	dir := t.TempDir()
 	var all []*Program
@@ -62,7 +62,7 @@ func TestProgramsOutliveThreads(t *testing.T) {
 	}
 }
 
-// What is said of a program that ends when it should serve: which it was, how it ended and the last that it said.
+// The error about a program that ended too early names it, its status, and its last output.
 func TestProgramThatEnds(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
 	never := func() bool { return false }
@@ -102,7 +102,7 @@ func TestProgramThatEnds(t *testing.T) {
 	}
 }
 
-// A program in a namespace goes by its own name.
+// A program in a namespace is called by its own name.
 func TestProgramName(t *testing.T) {
 	for want, c := range map[string]*exec.Cmd{
 		"nbdkit": exec.Command("ip", "netns", "exec", "storm-1-2", "nbdkit", "--foreground"),

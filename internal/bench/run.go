@@ -18,7 +18,7 @@ func Run(ctx context.Context, name string, args ...string) error {
 	return nil
 }
 
-// Once makes a file if it does not exist. It writes to a temporary name first.
+// Once makes a file unless it exists. It writes to a temporary name first.
 func Once(file string, write func(tmp string) error) error {
 	if _, err := os.Stat(file); err == nil {
 		return nil
@@ -35,7 +35,7 @@ func Once(file string, write func(tmp string) error) error {
 	return os.Rename(file+".new", file)
 }
 
-// Pause waits, or returns at once when ctx is done.
+// Pause waits for d. It returns early with an error when ctx is done.
 func Pause(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
@@ -50,10 +50,10 @@ func Pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// MostReason bounds the text of an error, in bytes: it may quote a log.
+// MostReason bounds the text of an error, in bytes, because it may quote a log.
 const MostReason = 400
 
-// Reason is the text of an error in one line.
+// Reason returns the text of an error in one line.
 func Reason(err error) string {
 	text := strings.Join(strings.Fields(err.Error()), " ")
 	if len(text) > MostReason {

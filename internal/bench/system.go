@@ -16,11 +16,11 @@ import (
 type System struct {
 	Name     string
 	What     string
-	Programs []string // of others, that it needs
+	Programs []string // programs of others that it needs
 	Helper   string   // program of the lab that it needs; "": none
-	Most     int      // nodes that it is measured with; 0: any number
-	Cost     float64  // processor time of both ends to bring W to a node, in seconds: for choosing a rate, and generous
-	Shared   bool     // nodes give each other what they have
+	Most     int      // largest number of nodes that it is measured with; 0: any
+	Cost     float64  // processor seconds of both ends per node and W; a high estimate, for choosing rates
+	Shared   bool     // nodes send each other what they have
 	Segment  int      // data in the longest frame, in bytes; 0: stamped
 	// Serve starts what the server needs beside `pando serve`, or is nil.
 	Serve func(ctx context.Context, h Host, m *Image) (Served, error)
@@ -28,23 +28,23 @@ type System struct {
 	Attach func(ctx context.Context, n Client) (Root, error)
 }
 
-// Host is where the servers of systems run.
+// Host is where a system's servers run.
 type Host struct {
 	Net *testkit.Net
-	Dir string // for their files
+	Dir string // for the servers' files
 }
 
-// Served is what a system runs beside `pando serve`. The zero value is nothing.
+// Served is what a system runs beside `pando serve`. The zero value means nothing.
 type Served struct {
-	PID int // of the process whose session is counted; 0: `pando serve`
+	PID int // process whose session is measured; 0: `pando serve`
 	End func()
 }
 
-// Client is a node as a system gets it.
+// Client is a node as a system sees it.
 type Client struct {
 	Net   *testkit.Net
-	Dir   string // of its own
-	Bin   string // the lab's programs
+	Dir   string // the node's own directory
+	Bin   string // directory of the lab's programs
 	Image *Image
 }
 
@@ -67,16 +67,17 @@ func (s System) Check(bin string) error {
 // kernel may lack these drivers.
 type KernelRival struct {
 	Name, What string
-	// Start prepares what the machines boot from and returns how to start one. Call stop when they are done.
+	// Start prepares what the machines boot from, and returns how to start a machine. The caller must call stop
+	// afterwards.
 	Start func(ctx context.Context, h Host, m *Image, kernelArgs []string) (d testkit.Direct, stop func(), err error)
 	// Booted waits for a machine's default target and returns the seconds since /init.
 	Booted func(ctx context.Context, g *testkit.Machine) (float64, error)
 }
 
-// Others are the ways that stand beside Pando's own.
+// Others are the ways that are compared with Pando's.
 type Others struct {
 	Systems []System
-	Kernel  []KernelRival // of emulated machines
+	Kernel  []KernelRival // for emulated machines
 }
 
 // Start starts a program beside the server and waits until it listens.
@@ -93,7 +94,7 @@ func (h Host) Start(ctx context.Context, c *exec.Cmd, name string, port int) (Se
 	return Served{p.Cmd.Process.Pid, p.Stop}, nil
 }
 
-// answers reports whether the server has somebody who listens.
+// answers reports whether a program listens on a port of the server.
 func answers(ctx context.Context, from *testkit.Net, port int) bool {
 	conn, err := from.Dial(ctx, "tcp", net.JoinHostPort(Network.Addr().String(), strconv.Itoa(port)))
 	if err == nil {

@@ -11,18 +11,18 @@ import (
 // Row is a line of the table.
 type Row []string
 
-// Table is a table for the terminal; its first row is the head.
+// Table formats a table for the terminal. Its first row is the head.
 func Table(rows []Row) string {
 	var out strings.Builder
 	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for _, x := range rows {
 		fmt.Fprintln(w, strings.Join(x, "\t")+"\t")
 	}
-	_ = w.Flush() // a Builder takes everything
+	_ = w.Flush() // writing to a Builder never fails
 	return out.String()
 }
 
-// OrDash formats a figure, or "-" for a client that is part of this program and has none.
+// OrDash formats a figure times scale. It returns "-" for 0, which clients inside this program have.
 func OrDash(v float64, format string, scale float64) string {
 	if v == 0 {
 		return "-"

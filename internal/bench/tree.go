@@ -16,7 +16,7 @@ import (
 	"pando/internal/store"
 )
 
-// Build builds a version by a recipe ("" for none), with keys and a store below a directory and no server.
+// Build builds a version by a recipe ("": none), with keys and a store below a directory and without a server.
 func Build(ctx context.Context, work, name string, change func(*build.Options)) (build.Result, error) {
 	if err := os.MkdirAll(work, 0o755); err != nil {
 		return build.Result{}, err
@@ -60,8 +60,8 @@ func InstallTree(ctx context.Context, work, recipe string) (string, error) {
 	return "", fmt.Errorf("install a tree: %w", cmp.Or(copied, err))
 }
 
-// keepTree copies the tree that a build below a directory has before it now: layers on top of each other, which the
-// build takes down.
+// keepTree copies the tree of the build that runs below a directory. The tree consists of mounted layers that the build
+// unmounts at its end.
 func keepTree(ctx context.Context, work string) (string, error) {
 	found, err := filepath.Glob(filepath.Join(work, "work", "recipe-*", "root"))
 	if err != nil {
@@ -77,7 +77,7 @@ func keepTree(ctx context.Context, work string) (string, error) {
 	return tree, os.Rename(tree+".new", tree)
 }
 
-// InstalledTree returns the tree below a work directory, or "".
+// InstalledTree returns the tree below a work directory, "" if there is none.
 func InstalledTree(work string) string {
 	tree := filepath.Join(work, "tree")
 	if _, err := os.Stat(tree); err != nil {
@@ -91,7 +91,7 @@ func CopyTree(ctx context.Context, from, to string) error {
 	return Run(ctx, "cp", "-a", "--reflink=auto", from, to)
 }
 
-// SizeOfTree adds up the files of a tree, and reads them into the page cache.
+// SizeOfTree adds up the sizes of a tree's files, and reads them into the page cache.
 func SizeOfTree(tree string) (bytes, files int64, err error) {
 	err = filepath.WalkDir(tree, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {

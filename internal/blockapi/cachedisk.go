@@ -6,16 +6,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CacheDisk is a cache on a disk, as init passes it to the daemons. They get an open descriptor, because their root
-// directory has no devices.
+// CacheDisk is a cache on a disk, as init passes it to the daemons. They get an open descriptor, because the
+// directory that they are chrooted into has no devices.
 type CacheDisk struct {
-	Name     string   `json:"name"`                // of the device, for messages
-	Size     int64    `json:"size"`                // bytes of it that are written
+	Name     string   `json:"name"`                // the device's name, for messages
+	Size     int64    `json:"size"`                // bytes of the device that the cache may use
 	ReadOnly bool     `json:"read_only,omitempty"` // the device takes no writes
 	File     *os.File `json:"-"`
 }
 
-// Files are the descriptors that a daemon of this configuration gets beside its own.
+// Files returns the descriptors of disks that a daemon with this configuration inherits.
 func (c Config) Files() (out []*os.File) {
 	if c.Disk != nil {
 		out = append(out, c.Disk.File)
@@ -26,7 +26,7 @@ func (c Config) Files() (out []*os.File) {
 	return out
 }
 
-// TakeFiles is the other end of files: they begin at descriptor fd.
+// TakeFiles sets the files that Files listed in the parent process. The first has descriptor fd.
 func (c *Config) TakeFiles(fd int) {
 	take := func(name string) *os.File {
 		unix.CloseOnExec(fd)

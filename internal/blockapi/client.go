@@ -19,7 +19,7 @@ type Client struct {
 	Socket string // "/run/pando/block.sock"
 }
 
-// Status returns the counters, and the incidents after since.
+// Status returns the counters, and the incidents whose sequence number is greater than since.
 func (c Client) Status(ctx context.Context, since int64) (Status, error) {
 	var s Status
 	b, err := c.do(ctx, http.MethodGet, "/status?since="+strconv.FormatInt(since, 10), nil)
@@ -32,7 +32,7 @@ func (c Client) Status(ctx context.Context, since int64) (Status, error) {
 	return s, nil
 }
 
-// SetNetwork tells the daemon what to keep up from now on, after the lease changed.
+// SetNetwork tells the daemon which network settings to maintain from now on. It is called after the lease changed.
 func (c Client) SetNetwork(ctx context.Context, n link.Network) error {
 	b, err := json.Marshal(n)
 	if err == nil {
@@ -44,7 +44,7 @@ func (c Client) SetNetwork(ctx context.Context, n link.Network) error {
 	return nil
 }
 
-// EndReads ends the recording of the boot's reads. Asked again it answers the same.
+// EndReads ends the recording of the boot's reads and returns it. Later calls return the same recording.
 func (c Client) EndReads(ctx context.Context) (Recording, error) {
 	var r Recording
 	b, err := c.do(ctx, http.MethodPost, "/reads", nil)
@@ -65,18 +65,18 @@ func (c Client) Booted(ctx context.Context) error {
 	return nil
 }
 
-// HoldMost is how many bytes of objects a daemon holds, as they are sent.
+// HoldMost bounds the objects that a daemon holds, in bytes of their compressed form.
 const HoldMost = 16 << 20
 
-// Held is what a block daemon holds.
+// Held counts the objects that a block daemon holds in memory.
 type Held struct {
 	Objects int   `json:"objects"`
 	Bytes   int64 `json:"bytes"`
-	Left    int   `json:"left,omitempty"` // objects for which there was no room
+	Left    int   `json:"left,omitempty"` // objects that did not fit
 }
 
-// Hold tells the daemon to keep what it fetches for reads from now on, beside what it holds already; or to end that.
-// Objects of the boot pack that it has in memory are not counted.
+// Hold switches holding on or off. While it is on, the daemon keeps the objects that it fetches for reads, in
+// addition to those that it holds already. Objects of the boot pack that are in memory are not counted.
 func (c Client) Hold(ctx context.Context, on bool) (h Held, err error) {
 	path := "/hold"
 	if on {
@@ -92,7 +92,7 @@ func (c Client) Hold(ctx context.Context, on bool) (h Held, err error) {
 	return h, nil
 }
 
-// Leave takes the node out of its swarm: its peers turn to others before it is gone.
+// Leave takes the node out of its swarm, so that its peers use other nodes before this one is gone.
 func (c Client) Leave(ctx context.Context) error {
 	if _, err := c.do(ctx, http.MethodPost, "/leave", nil); err != nil {
 		return fmt.Errorf("leave the swarm: %w", err)

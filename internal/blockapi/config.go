@@ -15,29 +15,34 @@ import (
 
 // SwarmConfig says how a daemon shares its boot pack with peers.
 type SwarmConfig struct {
-	Port      uint16 `json:"port,omitempty"`  // that peers ask at; 0: swarm.Port
+	Port      uint16 `json:"port,omitempty"`  // where peers send piece requests; 0: swarm.Port
 	Place     string `json:"place,omitempty"` // rack or switch; "": not declared
-	LocalOnly bool   `json:"near,omitempty"`  // peers of the same place, or if there is none of the same subnet, only
+	LocalOnly bool   `json:"near,omitempty"`  // only peers of the same place (of the same subnet if there is none)
 
-	Start []netip.AddrPort `json:"start,omitempty"` // peers that gave this node what its boot started with
+	Start []netip.AddrPort `json:"start,omitempty"` // peers that sent this node its bootstrap files
 
 	Control swarm.Control `json:"said,omitzero"` // bytes exchanged with trackers when this boot started
 
-	// delay of the network that a tracker announced when this boot started; 0: none
+	// announce delay of the network when this boot started; 0: none
 	AnnounceDelay time.Duration `json:"late,omitempty"`
 }
 
-// The names that the daemons' processes go by. The '@' at the front makes systemd leave them alone when it
-// switches roots and when it shuts down (systemd, "Root Storage Daemons").
+// SupervisorName and DaemonName are the process names of the two daemons. Because of the '@' at the front, systemd
+// does not kill them when it switches roots or shuts down (systemd, "Root Storage Daemons").
 const (
 	SupervisorName = "@pando-super"
 	DaemonName     = "@pando-block"
 )
 
-// Socket is the block daemon's unix socket in its directory. It speaks HTTP: GET /status?since=SEQ returns a Status,
-// PUT /network takes a Network, POST /reads ends the recording of reads and returns a Recording, POST /booted means
-// that the boot is over, POST /leave takes the node out of its swarm, POST /hold?on=1 and POST /hold begin and end to
-// hold what is read, and return a Held.
+// Socket is the block daemon's unix socket in its directory. It speaks HTTP:
+//
+//	GET /status?since=SEQ  returns a Status
+//	PUT /network           takes a link.Network
+//	POST /reads            ends the recording of reads and returns a Recording
+//	POST /booted           the boot is over
+//	POST /leave            takes the node out of its swarm
+//	POST /hold?on=1        begins to hold the objects that are read, and returns a Held
+//	POST /hold             ends that, and returns a Held
 const Socket = "block.sock"
 
 // Config is the supervisor's input, as JSON: one root file system, its sources, and the network that must stay up for
@@ -46,23 +51,23 @@ type Config struct {
 	Index     chunk.ID `json:"index"`            // index root of the manifest
 	Size      int64    `json:"size"`             // raw bytes of the root, a multiple of 4096
 	ChunkSize int      `json:"chunk_size"`       // raw bytes of the largest chunk
-	Servers   []string `json:"servers"`          // base URLs of the data path, by IP address, preferred first
-	Stores    []string `json:"stores,omitempty"` // base URLs of objects alone, by IP address, asked before the servers
+	Servers   []string `json:"servers"`          // base URLs of image ports (8480), by IP address, preferred first
+	Stores    []string `json:"stores,omitempty"` // base URLs of objects only, by IP address, tried first
 	Pack      []byte   `json:"pack,omitempty"`   // the boot pack's map, verified; none: chunks only
-	Idle      bool     `json:"idle,omitempty"`   // of the boot pack only what reads ask for, nothing ahead of them
-	// bytes of the boot pack kept as they were sent; 0: as the machine's memory allows
+	Idle      bool     `json:"idle,omitempty"`   // fetch pieces of the boot pack only when a read needs them
+	// bytes of the boot pack that are kept compressed in memory; 0: a part of the machine's memory (KeepOf)
 	Keep  int64        `json:"keep,omitempty"`
-	Cache int64        `json:"cache"`           // bytes of raw chunks kept; 0: the default
-	Swarm *SwarmConfig `json:"swarm,omitempty"` // how the boot pack is shared with peers; nil: not at all
-	// verified, for peers that boot after this node; none: they do not get it here
+	Cache int64        `json:"cache"`           // bytes of unpacked chunks that are kept; 0: the default
+	Swarm *SwarmConfig `json:"swarm,omitempty"` // how the boot pack is shared with peers; nil: it is not shared
+	// the verified manifest, which the node sends to peers that boot after it; empty: it does not send the manifest
 	Manifest  []byte       `json:"manifest,omitempty"`
 	Signature []byte       `json:"signature,omitempty"` // of the manifest
 	Device    int          `json:"device"`              // 0 for /dev/nbd0
-	Network   link.Network `json:"network"`             // kept up by the daemon; zero Interface: left alone
+	Network   link.Network `json:"network"`             // maintained by the daemon; Interface 0: not maintained
 
-	RAM     int64        `json:"ram,omitempty"`  // bytes of objects kept in memory, as they are sent; 0: none
+	RAM     int64        `json:"ram,omitempty"`  // bytes of compressed objects that are kept in memory; 0: none
 	Disk    *CacheDisk   `json:"disk,omitempty"` // objects kept on a disk; nil: none
-	Pending *PendingDisk `json:"late,omitempty"` // in the place of Disk: one that is still looked for; nil: none is
+	Pending *PendingDisk `json:"late,omitempty"` // in place of Disk while init looks for it; nil: it does not
 }
 
 // Validate returns an error for an invalid field.
@@ -86,7 +91,7 @@ func (c Config) Validate() error {
 		if err != nil || u.Scheme != "http" {
 			return fmt.Errorf("block config: server %q is not an http URL", s)
 		}
-		// A name would have to be resolved with files of the very root that this daemon serves.
+		// Resolving a name needs files of the root that this daemon serves.
 		if _, err := netip.ParseAddr(u.Hostname()); err != nil {
 			return fmt.Errorf("block config: server %q is not given by IP address", s)
 		}
@@ -94,13 +99,14 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Sources are the base URLs of objects, preferred first.
+// Sources returns the base URLs from which objects can be fetched, preferred first.
 func (c Config) Sources() []string { return slices.Concat(c.Stores, c.Servers) }
 
-// Status has the counters of both daemons. They are in shared memory, so they outlive a block daemon that is replaced.
+// Status has the counters of both daemons. They are in shared memory, so they survive the replacement of a block
+// daemon.
 type Status struct {
-	// by source: "server", "bucket", "peer": received; "disk", "ram": read from the node's cache; "pack", "cache",
-	// "zero": served without a fetch
+	// by source: "server", "bucket", "peer": bytes received; "disk", "ram": bytes read from the node's cache; "pack",
+	// "cache", "zero": bytes served without a fetch
 	Bytes map[string]int64 `json:"bytes"`
 	// bytes that this block daemon received, by a peer's address or a server's base URL
 	Fed       map[string]int64 `json:"fed"`
@@ -108,23 +114,23 @@ type Status struct {
 	ReadBytes int64            `json:"read"`     // bytes answered to the kernel
 	Fetches   int64            `json:"fetches"`  // objects received and verified
 	Uploaded  int64            `json:"uploaded"` // bytes of objects that were sent to peers
-	Messages  int64            `json:"messages"` // to trackers, by this block daemon
-	Control   int64            `json:"control"`  // bytes of those and their answers, without HTTP's headers
-	Usual     time.Duration    `json:"usual"`    // that a transfer from a peer takes; 0: it is not known
-	Rejected  int64            `json:"rejected"` // answers that were not the object asked for
+	Messages  int64            `json:"messages"` // sent to trackers by this block daemon
+	Control   int64            `json:"control"`  // bytes of these messages and their answers, without HTTP headers
+	Usual     time.Duration    `json:"usual"`    // usual time of a transfer from a peer; 0: unknown
+	Rejected  int64            `json:"rejected"` // answers that were not the requested object
 	Failures  int64            `json:"failures"` // attempts that brought no object: refused, timed out, missing
 	Errors    int64            `json:"errors"`   // requests answered with an I/O error
 	Stalled   time.Duration    `json:"stalled"`  // time in which some read waited more than a second
-	// from the block daemon's start until all was there that boots read until booted; 0: it never was
+	// from the block daemon's start until it had all pieces that boots read until booted; 0: not yet
 	Complete  time.Duration `json:"complete"`
-	Whole     time.Duration `json:"whole"`    // and until all of the boot pack was
-	Waiting   int           `json:"waiting"`  // reads that wait at this moment
+	Whole     time.Duration `json:"whole"`    // the same until it had the whole boot pack; 0: not yet
+	Waiting   int           `json:"waiting"`  // reads that wait now
 	Restarts  int64         `json:"restarts"` // times that the block daemon was replaced
 	LinkFixes int64         `json:"link_fixes"`
-	Server    string        `json:"server"`    // base URL that answered last, "" before the first answer
+	Server    string        `json:"server"`    // base URL of the last answer, "" before the first one
 	PID       int           `json:"pid"`       // of this block daemon
 	Uptime    time.Duration `json:"uptime"`    // of this block daemon
-	Memory    int64         `json:"memory"`    // most bytes that this block daemon had resident
-	Incidents []Incident    `json:"incidents"` // those after since, oldest first; only the newest 64 are kept
-	Sequence  int64         `json:"sequence"`  // of the newest incident; the next since
+	Memory    int64         `json:"memory"`    // peak resident bytes of this block daemon
+	Incidents []Incident    `json:"incidents"` // incidents after since, oldest first; only the newest 64 are kept
+	Sequence  int64         `json:"sequence"`  // of the newest incident; pass it as the next since
 }

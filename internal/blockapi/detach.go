@@ -16,8 +16,8 @@ import (
 	"pando/internal/rundir"
 )
 
-// daemonsIn are the processes of block daemons of these names whose root is a directory. A path would not do: the
-// mount that they see it on is not the one that is seen after the switch to another root.
+// daemonsIn returns the process IDs of daemons with these names whose root directory is dir. It compares device and
+// inode: after a switch of roots the path of the directory is different.
 func daemonsIn(proc string, dir unix.Stat_t, names ...string) []int {
 	entries, _ := os.ReadDir(proc)
 	var out []int
@@ -40,12 +40,12 @@ func daemonsIn(proc string, dir unix.Stat_t, names ...string) []int {
 	return out
 }
 
-// LowerName is the directory below that of the block daemon where a root is mounted that is staged.
+// LowerName is the mount point of a staged root, below the directory of its block daemon.
 const LowerName = "lower"
 
-// Detach ends the daemons of a root and takes its device away; EBUSY while it is mounted.
+// Detach ends the daemons of a root and disconnects its device. It returns EBUSY while the device is mounted.
 func Detach(f rundir.FormerRoot) error {
-	_ = unix.Unmount(filepath.Join(f.Block, LowerName), 0) // of one that was staged and not gone to
+	_ = unix.Unmount(filepath.Join(f.Block, LowerName), 0) // the root may have been staged and never booted
 	dev, err := os.OpenFile(DeviceNode(f.Device), os.O_RDONLY|unix.O_EXCL, 0)
 	if err != nil {
 		return err
@@ -55,7 +55,7 @@ func Detach(f rundir.FormerRoot) error {
 	if err := unix.Stat(f.Block, &dir); err != nil {
 		return err
 	}
-	// A supervisor would replace the daemon, which ends with its device.
+	// The daemon ends with its device. A running supervisor would replace the daemon.
 	for _, pid := range daemonsIn("/proc", dir, SupervisorName) {
 		_ = unix.Kill(pid, unix.SIGSTOP) // it may have ended
 	}
@@ -66,13 +66,13 @@ func Detach(f rundir.FormerRoot) error {
 		return fmt.Errorf("%s: %w", f.Block, err)
 	}
 	if f.Block == rundir.Dir {
-		return nil // the agent's too; the socket is a link by now
+		return nil // the agent uses this directory too; the socket is a link by now
 	}
 	return os.RemoveAll(f.Block)
 }
 
-// endDaemons kills the daemons that live in a directory. Each replaces the other as long as it sees its end, so it
-// is done until there are none.
+// endDaemons kills the daemons whose root directory is dir. Supervisor and daemon restart each other, so it repeats
+// until both are gone.
 func endDaemons(dir unix.Stat_t) error {
 	for range 100 {
 		pids := daemonsIn("/proc", dir, SupervisorName, DaemonName)

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The daemons of one root are told from those of another by where they live, and from all else by their names.
+// Daemons of one root are told from those of another by their root directory, and from other processes by their
+// names.
 func TestDaemonsOfARoot(t *testing.T) {
 	proc, old, next := t.TempDir(), t.TempDir(), t.TempDir()
 	for pid, x := range map[string][2]string{

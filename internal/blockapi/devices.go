@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// DeadTimeout is how long the kernel lets reads wait for a new socket.
+// DeadTimeout is how long the kernel lets reads wait for a new socket (NBD_ATTR_DEAD_CONN_TIMEOUT).
 const DeadTimeout = 30 * 24 * time.Hour
 
 // RequeueAfter is the block layer's timeout. Requests in flight when a daemon dies are sent again only when their timer
@@ -16,8 +16,8 @@ const DeadTimeout = 30 * 24 * time.Hour
 // driver check for a new socket.
 const RequeueAfter = 2 * time.Second
 
-// openTimeout opens the io_timeout of a device for writing. A device other than the first is there once it was
-// attached, and whoever has it attached writes to it then.
+// openTimeout opens the io_timeout file of a device for writing. A device other than nbd0 may appear only when it is
+// attached: openTimeout returns /dev/null then, and the process that attaches it calls ShortenTimeout.
 func openTimeout(device int) (*os.File, error) {
 	f, err := os.OpenFile(timeoutFile(device), os.O_WRONLY, 0)
 	if device > 0 && errors.Is(err, os.ErrNotExist) {
@@ -31,28 +31,28 @@ func openTimeout(device int) (*os.File, error) {
 
 func timeoutFile(device int) string { return fmt.Sprintf("/sys/block/nbd%d/queue/io_timeout", device) }
 
-// The kernel's NBD devices: the root has 0, what is staged to follow it 2 or 3, extensions have those from
-// firstExtension on.
+// Numbers of the kernel's NBD devices. The root has 0, a staged root has 2 or 3, and extensions have FirstExtension
+// and above.
 const (
 	VolumeDevice   = 1
 	SwapDevice     = 4
 	FirstExtension = 8
 )
 
-// rootReadAhead is how far the kernel reads ahead of a file that is read, in KiB. Its own 128 are for disks, which
-// have to be moved; here each byte has to be sent and unpacked, and the block daemon reads ahead of files that are
-// read in order. A server's boot reads 29.9 MB this way, and 36.9 with 128 (docs/adr/0053-rules-of-the-swarm.md).
+// rootReadAhead is the kernel's read-ahead in KiB. The kernel's 128 suit disks that seek. Here each byte is sent and
+// unpacked, and the block daemon reads ahead itself: 128 would make a boot read a quarter more
+// (docs/adr/0053-rules-of-the-swarm.md).
 const rootReadAhead = 32
 
 // DeviceNode is the path of an NBD device.
 func DeviceNode(n int) string { return fmt.Sprintf("/dev/nbd%d", n) }
 
-// ShortenTimeout makes the kernel resend sooner what was in flight when a daemon died.
+// ShortenTimeout makes the kernel resend requests that were in flight when a daemon died after RequeueAfter.
 func ShortenTimeout(device int) {
 	_ = os.WriteFile(timeoutFile(device), []byte(strconv.FormatInt(RequeueAfter.Milliseconds(), 10)), 0)
 }
 
-// ReadLittleAhead tells the kernel so. It may refuse: the root works the same.
+// ReadLittleAhead sets the device's read-ahead to rootReadAhead. Errors are ignored: reads work with any read-ahead.
 func ReadLittleAhead(device int) {
 	_ = os.WriteFile(
 		fmt.Sprintf("/sys/block/nbd%d/queue/read_ahead_kb", device),
@@ -61,6 +61,6 @@ func ReadLittleAhead(device int) {
 	)
 }
 
-// InitScope is the control group of processes from before systemd. A daemon of the root that the agent starts must not
-// stay in the agent's group, or it would be killed with it.
+// InitScope is the control group of processes that started before systemd. A root's daemon that the agent starts is
+// put there: in the agent's own group systemd would kill the daemon together with the agent.
 const InitScope = "/sys/fs/cgroup/init.scope"

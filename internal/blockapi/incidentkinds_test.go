@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A constant of the type that is added has to have a hint.
+// Each constant of the type has a hint.
 func TestEachKindHasAHint(t *testing.T) {
 	var out []IncidentKind
 	f, err := parser.ParseFile(token.NewFileSet(), "incidents.go", nil, 0)

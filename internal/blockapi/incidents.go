@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Incident is a fault that the daemon handled. The agent makes an event of it.
+// Incident is a fault that the daemon handled. The agent turns it into an event.
 type Incident struct {
 	Sequence int64         `json:"sequence"` // 1, 2, ...
-	Time     time.Time     `json:"time"`     // node's clock, which may be set meanwhile
+	Time     time.Time     `json:"time"`     // node's clock, which may be set later
 	At       time.Duration `json:"at"`       // CLOCK_MONOTONIC
 	Kind     IncidentKind  `json:"kind"`
 	Source   string        `json:"source,omitempty"` // base URL of the server
@@ -23,25 +23,25 @@ type IncidentKind string
 // The kinds of incidents.
 const (
 	WrongBytes IncidentKind = "wrong-bytes" // a source sent bytes that are not the object; they were dropped
-	Missing    IncidentKind = "missing"     // a source says that it has no such object
+	Missing    IncidentKind = "missing"     // a source does not have the object
 	ServerDown IncidentKind = "server-down" // a source stopped answering
-	ServerUp   IncidentKind = "server-up"   // reads continue after every source was away
+	ServerUp   IncidentKind = "server-up"   // a source answers again after all were unreachable
 	Reattached IncidentKind = "reattached"  // the block daemon died and another took over the device
-	LinkFixed  IncidentKind = "link-fixed"  // link, address or route had been taken away and was put back
-	LostPiece  IncidentKind = "lost-piece"  // a piece of the boot pack cannot be had or used: chunks instead
+	LinkFixed  IncidentKind = "link-fixed"  // link, address or route was removed, and was restored
+	LostPiece  IncidentKind = "lost-piece"  // a piece of the boot pack is unusable; chunks are read instead
 	PeerBanned IncidentKind = "peer-banned" // a peer sent wrong bytes
 	// a transfer from a peer failed, or took much longer than others; reported once
 	PeerFailed   IncidentKind = "peer-failed"
-	PeerLeft     IncidentKind = "peer-left"     // a peer was slow, or failed, too often
-	PeersGone    IncidentKind = "peers-gone"    // peers are gone without a goodbye, while their pieces are wanted
-	TrackerLost  IncidentKind = "tracker-lost"  // no server says who has what
-	TrackerUp    IncidentKind = "tracker-up"    // one does again
-	BrokenImage  IncidentKind = "broken-image"  // verified bytes that cannot be used: the image was built wrong
-	CacheFailed  IncidentKind = "cache-failed"  // the node's cache cannot be read, or not be written any more
-	CacheDamaged IncidentKind = "cache-damaged" // the node's cache has objects that are not what they were
+	PeerLeft     IncidentKind = "peer-left"     // a peer was slow or failed too often; it is avoided
+	PeersGone    IncidentKind = "peers-gone"    // peers with wanted pieces disappeared
+	TrackerLost  IncidentKind = "tracker-lost"  // no tracker answers
+	TrackerUp    IncidentKind = "tracker-up"    // a tracker answers again
+	BrokenImage  IncidentKind = "broken-image"  // verified bytes cannot be used: the image was built wrong
+	CacheFailed  IncidentKind = "cache-failed"  // the node's cache cannot be read or written any more
+	CacheDamaged IncidentKind = "cache-damaged" // the node's cache has damaged objects
 )
 
-// IncidentHints has the hint for each kind of incident; "" for good news.
+// IncidentHints has the hint for each kind of incident, "" where nothing is to be done.
 var IncidentHints = map[IncidentKind]string{
 	WrongBytes: "run `pando store check` on the server; it finds and names objects that are damaged",
 	Missing:    "the version is not whole on that server: build or copy it again",
@@ -63,5 +63,5 @@ var IncidentHints = map[IncidentKind]string{
 	CacheDamaged: "it was fetched again; if it comes again the disk is failing: `pando node cache` prepares another",
 }
 
-// IncidentKinds are all kinds of incidents.
+// IncidentKinds returns all kinds of incidents, sorted.
 func IncidentKinds() []IncidentKind { return slices.Sorted(maps.Keys(IncidentHints)) }

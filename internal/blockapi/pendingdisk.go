@@ -10,22 +10,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PendingName is the name, in incidents, of a disk that did not appear.
+// PendingName is the name that incidents use for a cache disk that did not appear.
 const PendingName = "the cache's disk"
 
-// PendingDisk is a cache on a disk that init still looks for when it starts the daemons. The disk comes over a socket,
-// as a CacheDisk with its file; when there is none, that is closed. It stays in the socket, of which the supervisor
-// has a copy as well: so each daemon that takes over gets it there.
+// PendingDisk is a cache disk that init still looks for when it starts the daemons. Init sends a CacheDisk with its
+// file over a socket, or closes the socket if there is no disk. Daemons only peek at the message, and the supervisor
+// keeps a copy of the socket, so every later daemon receives the disk too.
 type PendingDisk struct {
-	// how long fetches wait for the disk, which may have the objects; 0: the node is not known to have one
+	// how long fetches wait for the disk, which may have the objects; 0: the node is not known to have a cache disk
 	Wait time.Duration `json:"wait,omitempty"`
-	File *os.File      `json:"-"` // the daemons' end
+	File *os.File      `json:"-"` // the daemons' end of the socket
 }
 
-// Came reports whether the disk is there, or will not come.
+// Came reports whether the search has ended: the disk is there, or there is none.
 func (l *PendingDisk) Came() bool { return l.poll(0) }
 
-// poll waits so many milliseconds, or with -1 for as long as it takes, for something to happen at the other end.
+// poll waits until init sent the disk or closed its end of the socket: at most wait milliseconds, without limit if
+// wait is -1. It reports whether that happened.
 func (l *PendingDisk) poll(wait int) bool {
 	for {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(l.File.Fd()), Events: unix.POLLIN}}, wait)
@@ -35,7 +36,7 @@ func (l *PendingDisk) poll(wait int) bool {
 	}
 }
 
-// Receive returns the disk when it is there, nil when there is none.
+// Receive waits until the search has ended and returns the disk, or nil if there is none.
 func (l *PendingDisk) Receive() (*CacheDisk, error) {
 	l.poll(-1)
 	data, rights := make([]byte, 4096), make([]byte, unix.CmsgSpace(4))
@@ -62,11 +63,11 @@ func (l *PendingDisk) Receive() (*CacheDisk, error) {
 	return c, nil
 }
 
-// sentFile is the descriptor that came with a message.
+// sentFile returns the file whose descriptor came with a message.
 func sentFile(rights []byte) (*os.File, error) {
 	messages, err := unix.ParseSocketControlMessage(rights)
 	if err == nil && len(messages) != 1 {
-		err = errors.New("no descriptor came with it")
+		err = errors.New("the message has no descriptor")
 	}
 	if err != nil {
 		return nil, err
@@ -78,7 +79,7 @@ func sentFile(rights []byte) (*os.File, error) {
 	return os.NewFile(uintptr(fds[0]), PendingName), nil
 }
 
-// Send gives the disk to daemons that were started before it was there.
+// Send passes the disk to daemons that were started before it was found.
 func (c *CacheDisk) Send(to *os.File) error {
 	b, err := json.Marshal(c)
 	if err == nil {

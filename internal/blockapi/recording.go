@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Message reports how the boot pack did, for the timeline.
+// Message describes for the timeline how well the boot pack fit the boot.
 func (r Recording) Message() string {
 	mb := func(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 	cut := ""
@@ -32,7 +32,7 @@ func (r Recording) Message() string {
 	return text + cut
 }
 
-// Attrs are the numbers behind message, in bytes.
+// Attrs returns the numbers of Message in bytes.
 func (r Recording) Attrs() map[string]string {
 	out := map[string]string{}
 	for name, n := range map[string]int64{"read": r.Read, "received": r.Received, "peers": r.Peers, "hits": r.Hits,
@@ -45,21 +45,21 @@ func (r Recording) Attrs() map[string]string {
 	return out
 }
 
-// Recording is what a boot read of its root, and how its boot pack was used until the recording ended.
+// Recording is what a boot read of its root until the recording ended, and how well its boot pack fit.
 type Recording struct {
-	Began time.Duration `json:"began"` // CLOCK_MONOTONIC from which reads are counted; 0: not known
+	Began time.Duration `json:"began"` // CLOCK_MONOTONIC when the recording began; 0: unknown
 	Reads []byte        `json:"reads"` // see trace.EncodeReads
-	Count int           `json:"count"` // of them
-	// there were more, before this block daemon: of no use for a boot pack
+	Count int           `json:"count"` // number of recorded reads
+	// reads before this block daemon's start are missing, so no boot pack can be made from the recording
 	Partial  bool  `json:"partial"`
-	Cut      bool  `json:"cut,omitempty"` // there were more after these, which are used all the same
-	Read     int64 `json:"read"`          // bytes read; zeros, which nobody sends, do not count
-	Received int64 `json:"received"`      // bytes of objects that came for them
-	Peers    int64 `json:"peers"`         // of these, from peers
-	// object of the boot pack's map, or ""; the fields below are about it
+	Cut      bool  `json:"cut,omitempty"` // later reads are missing; the recording is used nevertheless
+	Read     int64 `json:"read"`          // bytes read, without zeros, which are not sent
+	Received int64 `json:"received"`      // bytes of objects received for them
+	Peers    int64 `json:"peers"`         // bytes of Received that peers sent
+	// object of the boot pack's map, "": none; the fields below are about this pack
 	Pack        string `json:"pack,omitempty"`
 	Hits        int64  `json:"hits"`   // bytes read that the pack had
 	Misses      int64  `json:"misses"` // bytes read that it did not have
-	Wasted      int64  `json:"wasted"` // bytes of it until booted that were fetched and not read
-	WastedLater int64  `json:"late"`   // bytes of the rest of it that were fetched and not read
+	Wasted      int64  `json:"wasted"` // bytes of its part for reads until booted that were fetched and not read
+	WastedLater int64  `json:"late"`   // bytes of its part for later reads that were fetched and not read
 }

@@ -17,19 +17,19 @@ import (
 	"pando/internal/rootdaemon"
 )
 
-// Start starts the two daemons behind the root's block device. It is for init, before anything is
-// mounted from that device.
+// Start describes the two daemons behind the root's block device. Init starts them before anything is mounted from
+// that device.
 type Start struct {
 	Dir    string // "/run/pando": a tmpfs that holds this program as Binary; both daemons are chrooted into it
 	Binary string // path of the program below Dir, "/pando-init"
 	Config Config
-	Log    *os.File // lines of both daemons: /dev/kmsg
-	Cgroup string   // directory of the control group that they begin in; "": that of who starts them
+	Log    *os.File // log of both daemons: /dev/kmsg
+	Cgroup string   // directory of the control group that they start in; "": the group of the calling process
 }
 
-// Start returns when the supervisor runs. The device must exist: module nbd loaded with nbds_max=1
-// max_part=0. Both daemons get an OOM score of -1000, a session of their own and the names SupervisorName
-// and DaemonName.
+// Start starts the supervisor, which starts the block daemon. The device must exist: module nbd loaded with
+// nbds_max=1 max_part=0. Both daemons get an OOM score of -1000, their own session, and the names SupervisorName and
+// DaemonName.
 func (s Start) Start() (*Process, error) {
 	if err := s.Config.Validate(); err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func (s Start) Start() (*Process, error) {
 		kernel: nbd.KernelDevice{Index: s.Config.Device}}, nil
 }
 
-// Process is a supervisor that init started.
+// Process is a supervisor that Start started.
 type Process struct {
 	process *os.Process
 	ready   *os.File
@@ -83,8 +83,8 @@ type Process struct {
 	kernel  nbd.KernelDevice
 }
 
-// Ready waits until the kernel has its device, the supervisor gave up, or ctx ends. In the last case the error reports
-// what the block daemon is waiting for.
+// Ready waits until the kernel has its device, the supervisor ends, or ctx ends. If ctx ends, the error has the block
+// daemon's newest incident.
 func (p *Process) Ready(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { _ = p.ready.SetReadDeadline(time.Now()) })
 	defer stop()
@@ -98,12 +98,12 @@ func (p *Process) Ready(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("block daemon: %w", err)
 	case line == "":
-		return errors.New("the block supervisor ended without a word (see the kernel's log)")
+		return errors.New("the block supervisor ended without a message (see the kernel's log)")
 	}
 	return errors.New(line)
 }
 
-// reason is the newest thing that went wrong, for an error.
+// reason returns the newest incident of the block daemon as the end of an error text, "" if there is none.
 func (p *Process) reason() string {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -115,16 +115,16 @@ func (p *Process) reason() string {
 	return fmt.Sprintf(": %s %s: %s", i.Kind, i.Source, i.Message)
 }
 
-// Stop kills both daemons and detaches the device; only before it is mounted, to try again.
+// Stop kills both daemons and disconnects the device, for the next attempt. The device must not be mounted.
 func (p *Process) Stop() {
-	// The block daemon is in its supervisor's process group, so neither sees the other die and replaces it.
+	// The block daemon is in its supervisor's process group. One signal kills both, so neither can restart the other.
 	_ = unix.Kill(-p.process.Pid, unix.SIGKILL)
 	_, _ = p.process.Wait()
 	_ = p.ready.Close()
-	_ = p.kernel.Disconnect() // may never have been connected
+	_ = p.kernel.Disconnect() // the device may never have been connected
 }
 
-// Release lets go of the supervisor: from here on it belongs to the node.
+// Release closes init's descriptors of the supervisor, which goes on running.
 func (p *Process) Release() {
 	_ = p.ready.Close()
 	_ = p.process.Release()

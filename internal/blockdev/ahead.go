@@ -6,17 +6,16 @@ import (
 	"pando/internal/chunk"
 )
 
-// readAhead remembers where the last few reads ended. A read that starts there is the next one of a file that
-// is read in order.
+// readAhead remembers where the last few reads ended. A read that starts at such an end continues a sequential read.
 type readAhead struct {
 	mu    sync.Mutex
-	ends  [8]int64 // 0: free; a read that ends at 0 does not exist
-	runs  [8]int   // how many reads in a row
-	next  int      // the one to replace
-	until [8]int64 // raw offset up to which was fetched ahead
+	ends  [8]int64 // 0: free; no read ends at 0
+	runs  [8]int   // number of reads in a row
+	next  int      // index of the next entry to replace
+	until [8]int64 // raw offset up to which bytes were fetched ahead
 }
 
-// note takes a read and returns the range to fetch ahead, empty when there is none. window is in bytes.
+// note records a read and returns the range to fetch ahead, which is empty if there is none. window is in bytes.
 func (r *readAhead) note(off, n, window int64) (from, to int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -26,7 +25,7 @@ func (r *readAhead) note(off, n, window int64) (from, to int64) {
 		}
 		r.ends[i] = off + n
 		r.runs[i]++
-		// Two reads in a row may be chance, and a small file has no more. Three are a file being read.
+		// Two reads in a row may be chance, and a small file has no more. Three mean a file that is read in order.
 		if r.runs[i] < 2 {
 			return 0, 0
 		}
@@ -43,8 +42,7 @@ func (r *readAhead) note(off, n, window int64) (from, to int64) {
 // maxBusy is how many fetches may run when one is started ahead.
 const maxBusy = 4
 
-// readAhead fetches what a sequential reader will want next. What would make reads wait is not queued but
-// dropped.
+// readAhead fetches what a sequential reader will read next. It skips fetches that would make reads wait.
 func (d *Device) readAhead(off, n int64) {
 	if d.opts.Ahead < 0 {
 		return
@@ -52,11 +50,11 @@ func (d *Device) readAhead(off, n int64) {
 	from, to := d.ahead.note(off, n, int64(d.opts.Ahead)*int64(d.root.MaxChunk))
 	for to = min(to, d.Size()); from < to && d.raws.busy() < maxBusy; {
 		if s := d.layout().first(from, to-from); s.piece >= 0 {
-			from += s.n // it comes with the pack
+			from += s.n // the pack has it
 			continue
 		}
 		i, base := d.root.Find(from)
-		// A page that is not there yet is left to the read that needs it.
+		// Do not fetch a page: the read that needs it will.
 		page, ok := d.pages.peek(i)
 		if !ok {
 			return

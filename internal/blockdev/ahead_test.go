@@ -27,7 +27,7 @@ func TestReadAheadNote(t *testing.T) {
 	}
 }
 
-// A sequential read of everything fetches everything once; read-ahead adds nothing that is not used.
+// A sequential read of everything fetches everything once. Read-ahead fetches nothing that is not used.
 func TestReadAheadFetchesNothingTwice(t *testing.T) {
 	img := newImage(t, 200, 50)
 	src := &source{img: img}

@@ -2,14 +2,14 @@ package blockdev
 
 import "sync"
 
-// buffers are segments that were let go of, for those that come: a boot unpacks its pieces at a rate at which the
-// garbage collector would run all the time, in as little memory as there is.
+// buffers holds dropped segments for reuse. Without it, a boot would unpack pieces so fast that the garbage collector
+// runs all the time.
 type buffers struct {
 	mu   sync.Mutex
 	free [][]byte
 }
 
-// get returns a segment with anything in it.
+// get returns a segment with any contents.
 func (b *buffers) get() []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -22,14 +22,14 @@ func (b *buffers) get() []byte {
 	return x
 }
 
-// put takes a segment that nobody uses any more.
+// put takes a segment that is not used any more.
 func (b *buffers) put(x []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.free = append(b.free, x[:segment])
 }
 
-// limit leaves to the garbage collector what is above so many bytes.
+// limit keeps at most that number of bytes, and leaves the rest to the garbage collector.
 func (b *buffers) limit(bytes int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -39,7 +39,7 @@ func (b *buffers) limit(bytes int64) {
 	}
 }
 
-// size is how many bytes are free.
+// size returns how many bytes are free.
 func (b *buffers) size() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

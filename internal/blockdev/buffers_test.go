@@ -10,8 +10,8 @@ import (
 	"pando/internal/chunk"
 )
 
-// Raw bytes are used again, and never while a read still takes from them: with room for two pieces, readers that
-// each want others, now and then what was read and let go of, get what they ask for.
+// Buffers are reused, and never while a read still copies from them: readers of different pieces, with room for two
+// pieces and occasional drops, get the right bytes.
 func TestBuffersAreUsedAgain(t *testing.T) {
 	t.Run("a piece is a segment", func(t *testing.T) { usedAgain(t, 8) })
 	t.Run("of three", func(t *testing.T) { usedAgain(t, 20) })

@@ -2,9 +2,8 @@ package blockdev
 
 import "pando/internal/chunk"
 
-// cheaperAsChunks reports whether the blocks of piece i cost fewer bytes as chunks, because the node has most of
-// these: from a boot before the pack was recorded anew, or of the version before. A node that has nothing yet is
-// not made to fetch index pages for the answer.
+// cheaperAsChunks reports whether the blocks of piece i cost fewer bytes as chunks, because the node has most of these
+// chunks, from an earlier boot or an earlier version. It fetches no index page: without the pages it returns false.
 func (d *Device) cheaperAsChunks(i int) bool {
 	has := d.pack.Has
 	if has == nil || has(d.pack.pieces[i].ID) {
@@ -12,7 +11,7 @@ func (d *Device) cheaperAsChunks(i int) bool {
 	}
 	missing, seen := 0, map[chunk.ID]bool{}
 	begin, end := d.pack.begin(i), d.pack.ends[i]
-	at := int64(0) // in the pack
+	at := int64(0) // offset in the pack
 	for _, e := range d.pack.Map.Extents {
 		n := int64(e.Blocks) * chunk.BlockSize
 		from, to := max(at, begin), min(at+n, end)

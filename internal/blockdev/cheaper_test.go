@@ -11,8 +11,8 @@ import (
 	"pando/internal/image/bootpack"
 )
 
-// A node that has the chunks of a piece, or most of their bytes, does not fetch the piece; one that has nothing fetches
-// pieces, and no index page to decide that.
+// A node that has the chunks of a piece, or most of their bytes, does not fetch the piece. A node that has nothing
+// fetches pieces, and no index page for the decision.
 func TestPiecesOfWhatIsThere(t *testing.T) {
 	img := newImage(t, 150, 40)
 	blocks := uint32(len(img.raw) / chunk.BlockSize)
@@ -27,7 +27,7 @@ func TestPiecesOfWhatIsThere(t *testing.T) {
 	}
 	for name, x := range map[string]struct {
 		has    func(chunk.ID) bool
-		pieces int // that are fetched
+		pieces int // pieces that are fetched
 		pages  bool
 	}{
 		"nothing":           {func(chunk.ID) bool { return false }, len(m.Pieces), false},
@@ -52,7 +52,7 @@ func TestPiecesOfWhatIsThere(t *testing.T) {
 					pages++
 				}
 			}
-			// One of the pieces repeats itself, which costs less as chunks even if none is there.
+			// One of the pieces repeats itself, so it costs less as chunks even if the node has none.
 			if pieces > x.pieces || pieces < x.pieces-1 || (pages > 0) != x.pages {
 				t.Errorf("%d of %d pieces and %d pages were fetched", pieces, len(m.Pieces), pages)
 			}
@@ -75,12 +75,12 @@ func TestPiecesOfWhatIsThere(t *testing.T) {
 	}
 }
 
-// A node that keeps something asks nobody for a piece before the index root is there, which says whether the node
-// has its blocks in chunks: none that it has is left to the swarm.
+// A node that keeps objects asks for no piece before the index root is there. The root tells whether the node has the
+// blocks as chunks; such pieces are not left to the swarm.
 func TestPiecesOfWhatIsKeptWaitForTheIndexRoot(t *testing.T) {
 	for name, x := range map[string]struct {
 		has  func(bootpack.Map) func(chunk.ID) bool
-		left int // pieces that the swarm has to bring
+		left int // pieces left to the swarm
 	}{
 		"all chunks": {func(m bootpack.Map) func(chunk.ID) bool {
 			return func(id chunk.ID) bool {
@@ -118,8 +118,8 @@ func TestPiecesOfWhatIsKeptWaitForTheIndexRoot(t *testing.T) {
 	}
 }
 
-// openBeforeTheRoot opens a device whose index root does not come, and returns when all that goes on without has
-// been done. rooted has it come.
+// openBeforeTheRoot opens a device whose index root is delayed, and returns when everything that needs no root is done.
+// rooted delivers the root.
 func openBeforeTheRoot(t *testing.T, src *source, o Options) (rooted func() *Device) {
 	t.Helper()
 	late, opened := make(chan struct{}), make(chan *Device)
@@ -147,8 +147,8 @@ func isPiece(m bootpack.Map, id chunk.ID) bool {
 	return slices.ContainsFunc(m.Pieces, func(e chunk.Entry) bool { return e.ID == id })
 }
 
-// The boot pack comes before the index root is there. Whether a piece's blocks are there already is not known then,
-// and it is fetched.
+// The boot pack arrives before the index root. It is not known then whether the node has a piece's blocks, so the piece
+// is fetched.
 func TestPiecesBeforeTheIndexRoot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		img := randomImage(t, 64)

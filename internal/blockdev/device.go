@@ -9,25 +9,24 @@ import (
 	"pando/internal/chunk"
 )
 
-// ErrBroken means that an object matches its digest and still cannot be used: the image was built wrong, so another
-// attempt is of no use.
+// ErrBroken means that an object matches its digest and still cannot be used: the image was built wrong. Do not retry.
 var ErrBroken = errors.New("the image is broken")
 
 // Options say what to read and how much memory to use. Zero values mean the defaults.
 type Options struct {
-	Index chunk.ID // index root, from a manifest whose signature was checked
-	Size  int64    // raw bytes, from the same manifest; 0: whatever the index says
+	Index chunk.ID // index root, from a manifest with a verified signature
+	Size  int64    // raw bytes, from the same manifest; 0: as the index says
 	Cache int64    // bytes of raw chunks kept; default 4 MiB
 	Pages int64    // bytes of index pages kept; default 1 MiB
-	// unpack the next pieces of the boot pack before reads need them, if a processor is idle
+	// UnpackAhead unpacks the next pieces of the boot pack before reads need them, if a processor is idle.
 	UnpackAhead bool
 	Ahead       int // chunks fetched ahead of a sequential reader; default 2, negative: none
 
 	Pack *Pack // boot pack to read from; nil: none
 
 	// Served, if set, is called with raw bytes that were answered without a fetch of their own. source is "cache",
-	// "zero", or "pack" for bytes of the boot pack. Bytes that the pack omits because chunks have them cheaper are
-	// counted again as "spared".
+	// "zero", or "pack" for bytes of the boot pack. Bytes of pieces that were not fetched, because chunks cost less,
+	// are counted again as "spared".
 	Served func(source string, bytes int)
 }
 
@@ -46,22 +45,24 @@ func (o *Options) defaults() {
 	}
 }
 
-// Device is a root file system that can be read. It is safe for use by several goroutines.
+// Device is a root file system to read. It is safe for concurrent use. Concurrent reads of a chunk share one fetch, and
+// reads in order fetch ahead, with connections that no read waits for. Its cache of raw chunks is small, because the
+// kernel's page cache keeps what was read: it serves reads in one chunk, and the next request of a sequential read.
 type Device struct {
 	opts   Options
 	src    chunk.Source
 	root   *chunk.Root
-	rooted chan struct{} // closed when root is there: the boot pack comes before it
+	rooted chan struct{} // closed when root is set; the boot pack may arrive earlier
 
 	pack     *Pack                      // nil: none
-	fetching group[int, chunk.Verified] // of pieces; keeps nothing itself
+	fetching group[int, chunk.Verified] // fetches of pieces; it keeps no value
 
-	ctx    context.Context // of fetches, which outlive the read that started them
+	ctx    context.Context // context of fetches, which outlive the read that started them
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 
 	raws      group[rawKey, *raw]
-	bufs      buffers // for raws
+	bufs      buffers // buffers of raws
 	pages     group[int, *chunk.Page]
 	decoder   chunk.Decoder
 	ahead     readAhead
@@ -69,14 +70,14 @@ type Device struct {
 	demand    demand
 }
 
-// rawKey names raw bytes: those of a chunk, or of a piece of the boot pack, which may fail where a chunk must not.
+// rawKey names raw bytes: those of a chunk, or of a piece of the boot pack. A piece may fail to load, a chunk must not.
 type rawKey struct {
 	id    chunk.ID
 	piece bool
 }
 
-// Open fetches the index root and checks its size against the manifest. It waits for as long as src does. The boot pack
-// comes meanwhile: a link that waits for the index root alone would be idle.
+// Open fetches the index root and checks its size against the manifest. It waits for as long as src does. Meanwhile the
+// boot pack is streamed, so that the link is not idle.
 func Open(ctx context.Context, src chunk.Source, o Options) (*Device, error) {
 	o.defaults()
 	d := &Device{opts: o, src: src, rooted: make(chan struct{}), pack: o.Pack}
@@ -129,7 +130,7 @@ func (d *Device) Close() {
 	d.work.Wait()
 }
 
-// extent is one entry of the index with its place.
+// extent is an entry of the index with its offset.
 type extent struct {
 	chunk.Entry
 	start int64 // raw offset of its first byte
@@ -153,5 +154,5 @@ func (d *Device) extents(ctx context.Context, off, n int64) ([]extent, error) {
 	return out, nil
 }
 
-// DropRaw lets go of the raw bytes of chunks and pieces, so that reads of them ask the source again.
+// DropRaw drops the raw bytes of chunks and pieces, so that reads of them ask the source again.
 func (d *Device) DropRaw() { d.raws.makeRoom(d.raws.kept.limit) }

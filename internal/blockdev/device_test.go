@@ -15,7 +15,7 @@ import (
 	"pando/internal/image/bootpack"
 )
 
-// Whatever is read, in whatever order and with whatever memory, is what was put in.
+// Any read, in any order and with any amount of memory, returns the original bytes.
 func TestReadAtAnyRange(t *testing.T) {
 	img := newImage(t, 300, 40)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -52,7 +52,7 @@ func TestReadOutside(t *testing.T) {
 	}
 }
 
-// Raw bytes are kept up to a bound.
+// The memory of raw bytes is bounded.
 func TestRawBytesAreBounded(t *testing.T) {
 	img := randomImage(t, 160)
 	src, r := &source{img: img}, &record{}
@@ -64,7 +64,7 @@ func TestRawBytesAreBounded(t *testing.T) {
 	}
 	defer d.Close()
 	kept := func() int64 {
-		for block := range int64(10) { // a block of each, so that none is read completely
+		for block := range int64(10) { // a block of each piece, so that none is read completely
 			if err := d.ReadAt(t.Context(), make([]byte, chunk.BlockSize), block*16*chunk.BlockSize); err != nil {
 				t.Fatal(err)
 			}
@@ -78,7 +78,7 @@ func TestRawBytesAreBounded(t *testing.T) {
 	}
 }
 
-// Many readers of one chunk cost one fetch, and so do later ones while it is kept.
+// Many readers of one chunk cost one fetch, and so do later ones while the chunk is kept.
 func TestOneFetchForMany(t *testing.T) {
 	img := newImage(t, 1, 1)
 	wait := make(chan struct{})
@@ -102,7 +102,7 @@ func TestOneFetchForMany(t *testing.T) {
 	}
 }
 
-// A source that returns another object than the one asked for is not believed.
+// An object with another id than the requested one is refused.
 func TestSourceReturnsAnotherObject(t *testing.T) {
 	img := newImage(t, 10, 4)
 	other, err := chunk.Check(chunk.Sum([]byte("other")), []byte("other"))
@@ -131,7 +131,7 @@ func TestSourceReturnsAnotherObject(t *testing.T) {
 	}
 }
 
-// Objects that are what their digests say and still make no sense are ErrBroken: no retry would help.
+// Objects that match their digests and are still invalid are ErrBroken: no retry would help.
 func TestBrokenImages(t *testing.T) {
 	enc, err := chunk.NewEncoder(1)
 	if err != nil {
@@ -164,7 +164,7 @@ func TestBrokenImages(t *testing.T) {
 	}
 }
 
-// A reader may give up; the fetch goes on for the next one.
+// A reader may give up. The fetch continues for the next reader.
 func TestReaderGivesUp(t *testing.T) {
 	img := newImage(t, 1, 1)
 	src := &source{img: img}

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// group makes each value once, however many want it at a time, and keeps the ones used last.
+// group makes each value once, however many callers want it at a time, and keeps the values used last.
 type group[K comparable, V any] struct {
 	mu      sync.Mutex
 	running map[K]*call[V]
@@ -16,27 +16,27 @@ type group[K comparable, V any] struct {
 	freed func(V)
 }
 
-// call is one value that is there or is being made.
+// call is a value that is made or being made.
 type call[V any] struct {
 	done  chan struct{}
 	value V
 	err   error
 
-	// Of the group, under its mu.
+	// Guarded by the group's mu.
 	users int
 	kept  bool
 }
 
-// found says what join found.
+// found is the result of join.
 type found int
 
 const (
-	nothing found = iota // nobody makes the value yet, and the caller must, with finish
-	coming               // somebody does
+	nothing found = iota // the value is not being made: the caller must make it and call finish
+	coming               // another caller is making the value
 	there
 )
 
-// join returns the call for k, which the caller uses until it says leave.
+// join returns the call for k. The caller uses the value until it calls leave.
 func (g *group[K, V]) join(k K) (*call[V], found) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -74,21 +74,22 @@ func (g *group[K, V]) leave(c *call[V]) {
 	g.free(c)
 }
 
-// free frees a value that nobody has. Callers hold mu.
+// free passes a value that has no user and is not kept to freed. The caller holds mu.
 func (g *group[K, V]) free(c *call[V]) {
 	if g.freed != nil && c.users == 0 && !c.kept && c.ended() && c.err == nil {
 		g.freed(c.value)
 	}
 }
 
-// forget lets go of the value of k.
+// forget drops the value of k.
 func (g *group[K, V]) forget(k K) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.drop(g.kept.drop(k))
 }
 
-// trim has a part let go of the value of k, if it is kept and nobody uses it. part returns what the rest of it costs.
+// trim lets part drop a part of the value of k, if the value is kept and has no user. part returns the cost of the
+// rest.
 func (g *group[K, V]) trim(k K, part func(V) (cost int64)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -97,14 +98,14 @@ func (g *group[K, V]) trim(k K, part func(V) (cost int64)) {
 	}
 }
 
-// makeRoom lets go of what was not used for longest, until there is room for a value of that cost.
+// makeRoom drops the values unused for longest, until a value of that cost fits.
 func (g *group[K, V]) makeRoom(cost int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.drop(g.kept.shrink(g.kept.limit - cost))
 }
 
-// drop notes that calls are not kept any more. Callers hold mu.
+// drop notes that calls are no longer kept. The caller holds mu.
 func (g *group[K, V]) drop(gone []*call[V]) {
 	for _, c := range gone {
 		c.kept = false
@@ -112,14 +113,14 @@ func (g *group[K, V]) drop(gone []*call[V]) {
 	}
 }
 
-// busy is how many values are being made.
+// busy returns how many values are being made.
 func (g *group[K, V]) busy() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return len(g.running)
 }
 
-// finish ends a call. A value is kept, an error is not: the next one that asks tries again.
+// finish ends a call. A value is kept. An error is not kept, so the next caller tries again.
 func (g *group[K, V]) finish(k K, c *call[V], v V, cost int64, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -132,7 +133,7 @@ func (g *group[K, V]) finish(k K, c *call[V], v V, cost int64, err error) {
 	}
 }
 
-// ended reports whether wait does not wait.
+// ended reports whether the value or an error is there.
 func (c *call[V]) ended() bool {
 	select {
 	case <-c.done:
@@ -142,7 +143,7 @@ func (c *call[V]) ended() bool {
 	}
 }
 
-// wait returns the value, or gives up when ctx is done; the making goes on for others.
+// wait returns the value, or gives up when ctx is done. The value is still made for other callers.
 func (c *call[V]) wait(ctx context.Context) (V, error) {
 	select {
 	case <-c.done:

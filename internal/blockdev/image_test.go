@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// testImage is a file system's raw bytes and the objects it was cut into.
+// testImage is a file system's raw bytes and its objects.
 type testImage struct {
 	raw     []byte
 	index   chunk.ID
@@ -25,7 +25,7 @@ type testImage struct {
 // chunkSizes in blocks; zero runs and repeated contents come in between.
 var chunkSizes = []int{16, 1, 4, 16, 2, 16, 16, 3}
 
-// newImage makes an image of about n chunks, entries on a page.
+// newImage makes an image of about n chunks, with perPage entries on an index page.
 func newImage(t testing.TB, n, perPage int) *testImage {
 	t.Helper()
 	enc, err := chunk.NewEncoder(1)
@@ -41,7 +41,7 @@ func newImage(t testing.TB, n, perPage int) *testImage {
 		case 0: // does not compress
 			random.Read(raw)
 		case 1: // zeros
-		case 2: // the same contents again and again
+		case 2: // equal contents
 			for j := range raw {
 				raw[j] = byte(j)
 			}
@@ -92,7 +92,7 @@ func (img *testImage) seal(t testing.TB) {
 	img.index = img.put(root.Encode())
 }
 
-// source gives the objects of an image and counts.
+// source returns the objects of an image and counts the requests.
 type source struct {
 	img    *testImage
 	before func(ctx context.Context, id chunk.ID) error

@@ -8,20 +8,20 @@ import (
 	"pando/internal/image/bootpack"
 )
 
-// layout finds the blocks of the root in the pieces of a boot pack. Offsets "in the pack" count in the raw bytes
-// of all pieces, laid one after the other.
+// layout finds the blocks of the root in the pieces of a boot pack. Offsets "in the pack" count the raw bytes of all
+// pieces in order.
 type layout struct {
 	pieces  []chunk.Entry
-	ends    []int64  // where each piece ends in the pack
-	extents []placed // in the order of the root
+	ends    []int64  // end of each piece in the pack
+	extents []placed // ordered by offset in the root
 }
 
-// placed is an extent of blocks of the root, and the block of the pack that it starts at.
+// placed is an extent of blocks of the root. at is its first block in the pack.
 type placed struct{ start, blocks, at uint32 }
 
 func (e placed) end() int64 { return (int64(e.start) + int64(e.blocks)) * chunk.BlockSize }
 
-// newLayout lays out a pack for a root of size bytes. One that does not fit the root is of no use.
+// newLayout returns the layout of a pack for a root of size bytes, and an error if the pack does not fit the root.
 func newLayout(p bootpack.Map, size int64) (*layout, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -47,11 +47,11 @@ func newLayout(p bootpack.Map, size int64) (*layout, error) {
 	return l, nil
 }
 
-// span is a run of bytes of the root, and where the pack has it.
+// span is a run of bytes of the root, with its position in the pack.
 type span struct {
 	off, n int64
 	piece  int   // -1: the pack does not have it
-	at     int64 // where it starts in the piece's raw bytes
+	at     int64 // offset in the piece's raw bytes
 }
 
 // split cuts n bytes from off into spans.
@@ -65,7 +65,7 @@ func (l *layout) split(off, n int64) []span {
 	return out
 }
 
-// first is the longest span of at most n bytes from off. A nil layout has nothing.
+// first returns the longest span of at most n bytes from off. A nil layout has no blocks.
 func (l *layout) first(off, n int64) span {
 	if l == nil {
 		return span{off, n, -1, 0}
@@ -84,5 +84,5 @@ func (l *layout) first(off, n int64) span {
 	return span{off, min(n, e.end()-off, l.ends[j]-at), j, at - l.begin(j)}
 }
 
-// begin is where piece i starts in the pack.
+// begin returns the offset of piece i in the pack.
 func (l *layout) begin(i int) int64 { return l.ends[i] - int64(l.pieces[i].RawSize) }

@@ -8,7 +8,7 @@ import (
 	"pando/internal/chunk"
 )
 
-// chunk returns a call for the raw bytes of e, of which the caller says leave, and whether they are kept.
+// chunk returns a call for the raw bytes of e, and whether they are kept. The caller must call leave.
 func (d *Device) chunk(e chunk.Entry) (c *call[*raw], kept bool) {
 	return d.raw(rawKey{e.ID, false}, false, func() (*raw, error) {
 		v, err := get(d.ctx, d.src, chunk.Request{ID: e.ID, Size: int64(e.StoredSize)})
@@ -19,8 +19,8 @@ func (d *Device) chunk(e chunk.Entry) (c *call[*raw], kept bool) {
 	})
 }
 
-// raw returns the call that loads raw bytes, and starts one if none runs. A read unpacks by itself what is in memory
-// already.
+// raw returns the call that loads raw bytes, and starts one if none runs. With here, load needs no fetch and runs in
+// the caller's goroutine.
 func (d *Device) raw(k rawKey, here bool, load func() (*raw, error)) (c *call[*raw], kept bool) {
 	c, was := d.raws.join(k)
 	if was != nothing {
@@ -44,7 +44,7 @@ func (d *Device) raw(k rawKey, here bool, load func() (*raw, error)) (c *call[*r
 	return c, false
 }
 
-// unpack returns raw bytes of their own, which are used again once they are not kept.
+// unpack returns the raw bytes of an object in their own buffers, which are reused after the bytes are dropped.
 func (d *Device) unpack(e chunk.Entry, v chunk.Verified) (*raw, error) {
 	d.raws.makeRoom(rawCost(e.RawSize))
 	r := d.newRaw(e.RawSize)
@@ -54,7 +54,7 @@ func (d *Device) unpack(e chunk.Entry, v chunk.Verified) (*raw, error) {
 	return r, nil
 }
 
-// get fetches an object and sees that it is the one that was asked for.
+// get fetches an object and checks that it has the requested id.
 func get(ctx context.Context, src chunk.Source, r chunk.Request) (chunk.Verified, error) {
 	v, err := src.Get(ctx, r)
 	if err == nil && v.ID() != r.ID {
@@ -93,5 +93,5 @@ func (d *Device) loadPage(i int) (*chunk.Page, error) {
 	return p, nil
 }
 
-// pageCost is about what a decoded page takes in memory, in bytes.
+// pageCost returns about the memory of a decoded page, in bytes.
 func pageCost(r chunk.PageRef) int64 { return int64(r.Entries) * 72 }

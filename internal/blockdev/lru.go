@@ -24,7 +24,7 @@ func (l *lru[K, V]) get(k K) (v V, ok bool) {
 	return e.Value.(*item[K, V]).value, true
 }
 
-// peek is get that is not counted as a use.
+// peek is get without counting a use.
 func (l *lru[K, V]) peek(k K) (v V, ok bool) {
 	e, ok := l.items[k]
 	if !ok {
@@ -33,7 +33,7 @@ func (l *lru[K, V]) peek(k K) (v V, ok bool) {
 	return e.Value.(*item[K, V]).value, true
 }
 
-// recost reports what k costs by now.
+// recost sets the present cost of k.
 func (l *lru[K, V]) recost(k K, cost int64) {
 	x := l.items[k].Value.(*item[K, V])
 	l.cost += cost - x.cost
@@ -59,7 +59,7 @@ func (l *lru[K, V]) put(k K, v V, cost int64) (gone []V) {
 	return l.shrink(l.limit)
 }
 
-// shrink lets go of what was not used for longest until the rest costs no more than limit, and returns it.
+// shrink drops the values unused for longest until the rest costs at most limit, and returns them.
 func (l *lru[K, V]) shrink(limit int64) (gone []V) {
 	for l.cost > max(0, limit) {
 		gone = append(gone, l.drop(l.order.Back().Value.(*item[K, V]).key)...)
@@ -67,7 +67,7 @@ func (l *lru[K, V]) shrink(limit int64) (gone []V) {
 	return gone
 }
 
-// drop lets go of k, and returns it if it was there.
+// drop drops k, and returns its value if there was one.
 func (l *lru[K, V]) drop(k K) (gone []V) {
 	if e, ok := l.items[k]; ok {
 		x := l.order.Remove(e).(*item[K, V])

@@ -1,10 +1,11 @@
 package blockdev
 
 // ReadNow fills p from off, as ReadAt does, if all of it is in memory as raw bytes of the boot pack. Otherwise it
-// returns false and does nothing. It never waits, so a caller that serves reads one by one can answer these at once.
+// returns false and does nothing. It never waits, so a caller that serves reads one by one can answer such reads at
+// once.
 func (d *Device) ReadNow(p []byte, off int64) bool {
 	if d.pack == nil || off < 0 || off > d.Size() || int64(len(p)) > d.Size()-off {
-		return false // ReadAt says what is wrong
+		return false // ReadAt reports the error
 	}
 	spans := d.layout().split(off, int64(len(p)))
 	if !d.readNow(p, off, spans) {
@@ -19,7 +20,7 @@ func (d *Device) ReadNow(p []byte, off int64) bool {
 	return true
 }
 
-// readNow copies the spans of p, which begins at off, if all of them are there.
+// readNow copies the spans of p, which begins at off, if all of them are in memory.
 func (d *Device) readNow(p []byte, off int64, spans []span) bool {
 	raws := make([]*call[*raw], len(spans))
 	defer d.leaveAll(raws)
@@ -41,7 +42,7 @@ func (d *Device) readNow(p []byte, off int64, spans []span) bool {
 	return true
 }
 
-// leaveAll leaves the calls that are there.
+// leaveAll leaves the calls that are not nil.
 func (d *Device) leaveAll(calls []*call[*raw]) {
 	for _, c := range calls {
 		if c != nil {

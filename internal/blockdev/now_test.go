@@ -16,8 +16,7 @@ func openIdle(t *testing.T) (*testImage, *record, *Device) {
 	return img, r, d
 }
 
-// What was unpacked for one read is there for the next one at once, and counts as read; what was not, or is not in
-// the pack, is left to ReadAt.
+// Bytes that one read unpacked are there for the next read at once, and count as read. Other bytes are left to ReadAt.
 func TestReadNow(t *testing.T) {
 	img, r, d := openIdle(t)
 	p := make([]byte, 2*chunk.BlockSize)
@@ -45,8 +44,8 @@ func TestReadNow(t *testing.T) {
 	}
 }
 
-// Raw bytes of which all was read give way to others, however they were read: the kernel keeps what it has read.
-// Those of which some was not stay.
+// Raw bytes of a completely read piece are dropped: the kernel keeps what it has read. Those of a piece with unread
+// bytes stay.
 func TestWhatWasReadMakesRoom(t *testing.T) {
 	img, _, d := openIdle(t)
 	there := func(piece int) bool {

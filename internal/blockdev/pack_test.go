@@ -20,8 +20,8 @@ import (
 	"pando/internal/piecestore"
 )
 
-// pack makes a boot pack of the blocks of an image that extents name, cut into pieces of the given numbers of
-// blocks, the last of which is repeated.
+// pack makes a boot pack of the blocks that extents name, cut into pieces of these numbers of blocks. The last number
+// repeats.
 func (img *testImage) pack(t testing.TB, extents []bootpack.Extent, cuts ...int) bootpack.Map {
 	t.Helper()
 	enc, err := chunk.NewEncoder(1)
@@ -57,7 +57,8 @@ func (img *testImage) pack(t testing.TB, extents []bootpack.Extent, cuts ...int)
 	return p
 }
 
-// drawExtents draws extents of an image of so many blocks, none twice, in any order, and unused blocks between them.
+// drawExtents draws extents of an image of that number of blocks: no block twice, in any order, with unused blocks
+// between them.
 func drawExtents(rt *rapid.T, blocks int) []bootpack.Extent {
 	var out []bootpack.Extent
 	for at := 0; at < blocks; {
@@ -67,7 +68,7 @@ func drawExtents(rt *rapid.T, blocks int) []bootpack.Extent {
 			break
 		}
 		out = append(out, bootpack.Extent{Start: uint32(at), Blocks: uint32(n)})
-		at += n + 1 // extents that touch each other may only stand apart in the pack
+		at += n + 1 // adjacent extents must be apart in the pack
 	}
 	var mixed []bootpack.Extent
 	for _, e := range rapid.Permutation(out).Draw(rt, "order") {
@@ -79,8 +80,8 @@ func drawExtents(rt *rapid.T, blocks int) []bootpack.Extent {
 	return mixed
 }
 
-// Blocks that are not of the root hold up nothing: a piece is done when all others of it were read, and they stay
-// among what came for nothing.
+// A piece is done when all its blocks were read that are part of the root. The others count as bytes that were not
+// read.
 func TestUnusedBlocks(t *testing.T) {
 	img := newImage(t, 150, 40)
 	m := img.pack(
@@ -111,8 +112,7 @@ func TestUnusedBlocks(t *testing.T) {
 	}
 }
 
-// Whatever a boot pack holds, in whatever order and pieces, with whatever memory, and whichever of its pieces are
-// gone or wrong: a read is what was put in.
+// With any boot pack, any memory, and any lost or wrong pieces, a read returns the original bytes.
 func TestReadAtAnyPack(t *testing.T) {
 	img := newImage(t, 150, 40)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -162,12 +162,12 @@ func TestReadAtAnyPack(t *testing.T) {
 	})
 }
 
-// hasSome tells of so many quarters of all objects that a cache has them.
+// hasSome returns a cache that has that number of quarters of all objects.
 func hasSome(quarters byte) func(chunk.ID) bool {
 	return func(id chunk.ID) bool { return id.Sum[0]%4 < quarters }
 }
 
-// without is a source that has lost some pieces, and sends others for some.
+// without is a source that has lost some pieces, and sends wrong bytes for some.
 func without(src *source, m bootpack.Map, gone []int) chunk.Source {
 	lost := map[chunk.ID]int{}
 	for n, i := range gone {
@@ -185,7 +185,7 @@ func without(src *source, m bootpack.Map, gone []int) chunk.Source {
 	})
 }
 
-// everyOther is a pack of half of the blocks of an image, from its end to its start.
+// everyOther returns a pack of half of the blocks of an image, from its end to its start.
 func (img *testImage) everyOther(t testing.TB, cut int) bootpack.Map {
 	var extents []bootpack.Extent
 	for b := 0; b+8 <= len(img.raw)/chunk.BlockSize; b += 16 {
@@ -195,7 +195,7 @@ func (img *testImage) everyOther(t testing.TB, cut int) bootpack.Map {
 	return img.pack(t, extents, cut)
 }
 
-// record takes what a device and its piece store tell.
+// record records what a device and its piece store report.
 type record struct {
 	keep            int64 // bytes of pieces; 0: the default
 	complete, whole atomic.Int32
@@ -222,14 +222,14 @@ func (r *record) options(img *testImage, src chunk.Source, m bootpack.Map) Optio
 		Served: func(s string, n int) { r.mu.Lock(); r.served[s] += n; r.mu.Unlock() }}
 }
 
-// idle are the options of a device that streams nothing.
+// idle returns the options of a device that streams nothing.
 func (r *record) idle(img *testImage, src chunk.Source, m bootpack.Map) Options {
 	o := r.options(img, src, m)
 	o.Pack.Stream = nil
 	return o
 }
 
-// count takes what is unread.
+// count counts the unread bytes.
 func (r *record) count(n int64, late bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -240,7 +240,7 @@ func (r *record) count(n int64, late bool) {
 	r.unread += n
 }
 
-// readAll reads everything in requests of 128 KiB, and says what is not as it was.
+// readAll reads everything in requests of 128 KiB, and fails the test at wrong bytes.
 func readAll(t *testing.T, d *Device, img *testImage) {
 	t.Helper()
 	for off := 0; off < len(img.raw); off += 128 << 10 {
@@ -251,7 +251,7 @@ func readAll(t *testing.T, d *Device, img *testImage) {
 	}
 }
 
-// The pack comes by itself, in its order, each piece once; what was read of it is counted, and what was not.
+// The pack is streamed in its order, each piece once. Read and unread bytes are counted.
 func TestPackIsStreamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		img := newImage(t, 100, 50)
@@ -263,7 +263,7 @@ func TestPackIsStreamed(t *testing.T) {
 			r.mu.Lock()
 			order = append(order, i)
 			r.mu.Unlock()
-			time.Sleep(time.Millisecond) // all streams ask before any is answered, however they are scheduled
+			time.Sleep(time.Millisecond) // all streams send a request before any is answered, in any schedule
 			return nil
 		}
 		d, err := Open(t.Context(), src, r.options(img, src, m))
@@ -307,7 +307,7 @@ func TestPackIsStreamed(t *testing.T) {
 	})
 }
 
-// The pack comes while the index root is still on its way, and all of what a boot needs being there is told once.
+// The pack arrives before the index root. Complete is called once when all pieces of a boot are there.
 func TestPackComesBeforeTheRoot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		img := newImage(t, 100, 50)
@@ -340,7 +340,7 @@ func TestPackComesBeforeTheRoot(t *testing.T) {
 	})
 }
 
-// An idle pack brings what reads ask for and nothing else.
+// With an idle pack, only pieces that reads need are fetched.
 func TestIdlePack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		img := randomImage(t, 160)
@@ -361,7 +361,7 @@ func TestIdlePack(t *testing.T) {
 	})
 }
 
-// Pieces that cannot be had are reported, and their blocks come from chunks. When too many are gone, the pack is.
+// Lost pieces are reported, and their blocks come from chunks. When too many are lost, the whole pack is.
 func TestLostPieces(t *testing.T) {
 	img := newImage(t, 200, 50)
 	m := img.everyOther(t, 8)
@@ -383,7 +383,7 @@ func TestLostPieces(t *testing.T) {
 	}
 }
 
-// A source that hangs at pieces holds reads up for a moment, not for ever.
+// A source that hangs at pieces delays reads for a limited time.
 func TestSlowPieces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		img := randomImage(t, 160)
@@ -406,7 +406,7 @@ func TestSlowPieces(t *testing.T) {
 		if took := time.Since(begun); took != pieceMost || len(r.lost) != 0 {
 			t.Errorf("the read took %s, want %s; lost %v", took, pieceMost, r.lost)
 		}
-		d.pack.Patience = func() time.Duration { return 2 * pieceMost } // word is late
+		d.pack.Patience = func() time.Duration { return 2 * pieceMost } // with an announce delay
 		begun = time.Now()
 		if err := d.ReadAt(t.Context(), p, 60*chunk.BlockSize); err != nil || time.Since(begun) != 2*pieceMost {
 			t.Errorf("where word is late the read took %s: %v", time.Since(begun), err)
@@ -414,7 +414,7 @@ func TestSlowPieces(t *testing.T) {
 	})
 }
 
-// A piece that is what its digest says and still does not unpack is lost like one that is missing.
+// A piece that matches its digest and does not unpack is lost like a missing one.
 func TestPieceOfJunk(t *testing.T) {
 	img := newImage(t, 50, 50)
 	m := img.everyOther(t, 8)
@@ -437,7 +437,7 @@ func TestPackOfAnotherRoot(t *testing.T) {
 	}
 }
 
-// Random bytes do not compress, so that sizes are known: pieces of 8 blocks, room for four of them.
+// randomImage has random bytes, which do not compress, so that sizes are known: pieces of 8 blocks, room for four.
 func randomImage(t testing.TB, blocks int) *testImage {
 	t.Helper()
 	enc, err := chunk.NewEncoder(1)
@@ -459,7 +459,7 @@ func randomImage(t testing.TB, blocks int) *testImage {
 	return img
 }
 
-// A stream starts nothing while a read waits for its own fetch, for a while.
+// A stream starts no fetch while a read waits for its own, up to yieldMost.
 func TestStreamsGiveWayToReads(t *testing.T) {
 	for _, c := range []struct{ read, second time.Duration }{
 		{500 * time.Millisecond, time.Second},
@@ -484,7 +484,7 @@ func TestStreamsGiveWayToReads(t *testing.T) {
 				t.Fatal(err)
 			}
 			synctest.Wait()
-			// brings the index page
+			// fetches the index page
 			if err := d.ReadAt(t.Context(), make([]byte, 4096), 100*chunk.BlockSize); err != nil {
 				t.Fatal(err)
 			}

@@ -2,19 +2,18 @@ package blockdev
 
 import "errors"
 
-// segment is the unit in which raw bytes are kept, in bytes: as much as the heap has a size class for. What was
-// read of a piece is let go of while the rest waits to be read, for the kernel keeps what it has read. A desktop's
-// boot that read 119 MB unpacked 186 MB with 6 MiB for whole pieces; it unpacks 151 this way, and 147 with segments
-// of 4 KiB.
+// segment is the unit in which raw bytes are kept and dropped, in bytes. The heap has a size class for it. Segments of
+// a piece that were read are dropped while the rest waits to be read, because the kernel's page cache keeps what was
+// read.
 const segment = 32 << 10
 
-// errShed says that what a read wants of a piece is not kept any more, though other parts of it are.
-var errShed = errors.New("it was read before, and let go of")
+// errShed means that the part of a piece that a read wants was dropped, though other parts are kept.
+var errShed = errors.New("the part was read before and dropped")
 
-// raw is what an object unpacks to. A segment that was let go of is nil.
+// raw holds the unpacked bytes of an object. A dropped segment is nil.
 type raw struct{ segments [][]byte }
 
-// newRaw has room for n bytes.
+// newRaw returns a raw with room for n bytes.
 func (d *Device) newRaw(n int) *raw {
 	r := &raw{make([][]byte, 0, (n+segment-1)/segment)}
 	for ; n > 0; n -= segment {
@@ -23,10 +22,10 @@ func (d *Device) newRaw(n int) *raw {
 	return r
 }
 
-// rawCost is the memory of n bytes.
+// rawCost returns the memory that n raw bytes take.
 func rawCost(n int) int64 { return int64(n+segment-1) / segment * segment }
 
-// cost is the memory of what is there.
+// cost returns the memory of the segments that are kept.
 func (r *raw) cost() (n int64) {
 	for _, s := range r.segments {
 		n += int64(cap(s))
@@ -34,7 +33,7 @@ func (r *raw) cost() (n int64) {
 	return n
 }
 
-// has reports whether n bytes from at are there.
+// has reports whether n bytes from at are kept.
 func (r *raw) has(at, n int64) bool {
 	for i := at / segment; i*segment < at+n; i++ {
 		if r.segments[i] == nil {
@@ -44,7 +43,7 @@ func (r *raw) has(at, n int64) bool {
 	return true
 }
 
-// read copies bytes from at, which are there.
+// read copies bytes from at, which must be kept.
 func (r *raw) read(dst []byte, at int64) {
 	for len(dst) > 0 {
 		n := copy(dst, r.segments[at/segment][at%segment:])
@@ -52,7 +51,7 @@ func (r *raw) read(dst []byte, at int64) {
 	}
 }
 
-// shed lets go of the segments that are not wanted any more, and returns what the others cost.
+// shed drops the segments that are not wanted any more, and returns the cost of the others.
 func (d *Device) shed(r *raw, wanted func(segment int) bool) int64 {
 	for i, s := range r.segments {
 		if s != nil && !wanted(i) {

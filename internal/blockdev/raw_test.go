@@ -8,8 +8,8 @@ import (
 	"pando/internal/image/bootpack"
 )
 
-// Of a piece of four segments and a half, the segments that were read make room while the rest stays. What is read
-// again is unpacked again, and then kept: who reads again has no memory to keep it.
+// Segments that were read make room while the rest of the piece stays. A read again unpacks the piece again, which is
+// then kept: the kernel did not keep it.
 func TestWhatWasReadOfAPieceMakesRoom(t *testing.T) {
 	img := randomImage(t, 80)
 	src, r := &source{img: img}, &record{}
@@ -42,12 +42,12 @@ func TestWhatWasReadOfAPieceMakesRoom(t *testing.T) {
 	read(23, 1)
 	kept(2)
 	for range 3 {
-		read(4, 2) // nobody has it any more
+		read(4, 2) // no cache has it any more
 		kept(5)
 	}
-	read(30, 1) // a fresh one: the boot goes on
+	read(30, 1) // unread bytes: the boot continues
 	kept(2)
-	read(20, 5) // some of it was read, and some was not
+	read(20, 5) // partly read
 	kept(2)
 	read(25, 5)
 	read(31, 1)

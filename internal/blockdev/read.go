@@ -10,8 +10,7 @@ import (
 	"pando/internal/piecestore"
 )
 
-// ReadAt fills p with the raw bytes from off. It waits for a source until ctx is done. An error that is
-// ErrBroken is for ever.
+// ReadAt fills p with the raw bytes from off. It waits for a source until ctx is done. ErrBroken is permanent.
 func (d *Device) ReadAt(ctx context.Context, p []byte, off int64) error {
 	if off < 0 || off > d.Size() || int64(len(p)) > d.Size()-off {
 		return fmt.Errorf("read %d bytes at %d: outside of %d bytes", len(p), off, d.Size())
@@ -23,18 +22,18 @@ func (d *Device) ReadAt(ctx context.Context, p []byte, off int64) error {
 	return nil
 }
 
-// part is a part of what a read wants.
+// part is a part of the range that a read wants.
 type part struct {
 	dst   []byte
-	off   int64       // of dst, in the root
+	off   int64       // offset of dst in the root
 	call  *call[*raw] // nil: zeros
-	at    int64       // where dst starts in what call gives
-	kept  bool        // what it gives was there
-	piece int         // of the boot pack, -1 for a chunk
+	at    int64       // offset of dst in the call's value
+	kept  bool        // the call's value was kept already
+	piece int         // piece of the boot pack, -1 for a chunk
 }
 
-// read fills p from the boot pack where that has the blocks, and from chunks elsewhere. It starts what is missing
-// before it waits for any of it: a request of 128 KiB spans two or three chunks.
+// read fills p from the boot pack where the pack has the blocks, and from chunks elsewhere. It starts all fetches
+// before it waits for any: a request of 128 KiB spans two or three chunks.
 func (d *Device) read(ctx context.Context, p []byte, off int64) error {
 	spans := d.layout().split(off, int64(len(p)))
 	calls := make([]*call[*raw], len(spans))
@@ -62,7 +61,7 @@ func (d *Device) read(ctx context.Context, p []byte, off int64) error {
 	return d.fill(ctx, parts)
 }
 
-// fromChunks appends the parts that chunks and zeros have to fill.
+// fromChunks appends the parts that come from chunks and zeros.
 func (d *Device) fromChunks(ctx context.Context, parts []part, p []byte, off int64) ([]part, error) {
 	extents, err := d.extents(ctx, off, int64(len(p)))
 	if err != nil {
@@ -84,7 +83,7 @@ func (d *Device) fromChunks(ctx context.Context, parts []part, p []byte, off int
 	return parts, nil
 }
 
-// fill waits for the parts and copies them to where they belong.
+// fill waits for the parts and copies them to their destinations.
 func (d *Device) fill(ctx context.Context, parts []part) error {
 	for _, x := range parts {
 		if x.call == nil {
@@ -93,7 +92,7 @@ func (d *Device) fill(ctx context.Context, parts []part) error {
 			continue
 		}
 		err := d.copy(ctx, x)
-		for errors.Is(err, errShed) { // the kernel did not keep it
+		for errors.Is(err, errShed) { // read again: the kernel did not keep it
 			d.raws.forget(rawKey{d.pack.pieces[x.piece].ID, true})
 			if x.call = d.piece(x.piece); x.call == nil {
 				break
@@ -123,16 +122,15 @@ func (d *Device) fill(ctx context.Context, parts []part) error {
 	return nil
 }
 
-// servedSpared counts bytes of a piece whose blocks cost less as chunks, if that is why it is not there.
+// servedSpared counts n bytes if why is ErrSpared: the piece was not fetched because its blocks cost less as chunks.
 func (d *Device) servedSpared(why error, n int) {
 	if errors.Is(why, piecestore.ErrSpared) {
 		d.opts.Served("spared", n)
 	}
 }
 
-// noteRead notes what was read of a piece, and is not used any more. The kernel keeps what it has read: raw bytes
-// that were all read make room for others. Where it reads again it did not keep it, and may read the rest again
-// too.
+// noteRead notes a read of a piece, and drops raw bytes that were read: the kernel keeps them. If the kernel reads
+// bytes again, it did not keep them, and may read the rest again too; then nothing is dropped.
 func (d *Device) noteRead(piece int, at, n int64) {
 	fresh, last := d.pack.Reads.Read(piece, at, n)
 	switch k := (rawKey{d.pack.pieces[piece].ID, true}); {
@@ -145,14 +143,13 @@ func (d *Device) noteRead(piece int, at, n int64) {
 	}
 }
 
-// pieceMost is how long a read waits for a piece on usual links, before it reads chunks instead. It must not be short:
-// on slow links in a storm a piece takes ten seconds, and nodes that then all fetch chunks from the server make it
-// slower for everybody.
+// pieceMost is how long a read waits for a piece on usual links before it reads chunks instead. It must not be short:
+// in a storm on slow links a piece takes ten seconds, and nodes that fetch chunks from the server slow it down for all.
 const pieceMost = 30 * time.Second
 
 var errSlow = errors.New("the piece takes too long")
 
-// copy waits for the raw bytes that a part is in, takes those of the part, and leaves the rest.
+// copy waits for the raw bytes of a part, copies them to it, and leaves the call.
 func (d *Device) copy(ctx context.Context, x part) error {
 	defer d.raws.leave(x.call)
 	if x.piece >= 0 && !x.call.ended() {
@@ -180,7 +177,7 @@ func (d *Device) readChunks(ctx context.Context, p []byte, off int64) error {
 	return d.fill(ctx, parts)
 }
 
-// layout is where the boot pack has its blocks, nil without one.
+// layout returns the positions of blocks in the boot pack, nil without a pack.
 func (d *Device) layout() *layout {
 	if d.pack == nil {
 		return nil

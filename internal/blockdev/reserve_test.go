@@ -10,8 +10,8 @@ import (
 	"pando/internal/image/bootpack"
 )
 
-// With room for four pieces, streaming stops before it drops what is still to be read, goes on as the boot does, and
-// fetches nothing twice when the boot keeps to the order.
+// With room for four pieces, streaming pauses before it drops unread pieces, and continues as the boot does. A boot
+// that reads in order fetches nothing twice.
 func TestStreamingWaitsForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		img := randomImage(t, 160)
@@ -38,7 +38,7 @@ func TestStreamingWaitsForRoom(t *testing.T) {
 		if n := src.total() - 1; n != len(m.Pieces) {
 			t.Errorf("%d fetches for %d pieces", n, len(m.Pieces))
 		}
-		// A piece that had to go comes again when it is read again, and makes room for itself.
+		// A dropped piece is fetched again when it is read again, and makes room for itself.
 		if err := d.ReadAt(t.Context(), p, 0); err != nil || !bytes.Equal(p, img.raw[:len(p)]) {
 			t.Errorf("the first piece again: wrong bytes or %v", err)
 		}
@@ -48,7 +48,7 @@ func TestStreamingWaitsForRoom(t *testing.T) {
 	})
 }
 
-// What may be kept counts as the memory that it takes: the heap gives a piece of 36 KiB 40.
+// The limit counts the memory that a piece takes: the heap gives a piece of 36 KiB 40 KiB.
 func TestRoomIsOfMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		img := randomImage(t, 144)
@@ -66,9 +66,8 @@ func TestRoomIsOfMemory(t *testing.T) {
 	})
 }
 
-// What is read completely makes room, but for the piece that was read last. A piece that is read again takes the
-// room of the one that is read last, which comes again; one that lies beyond all that is kept takes nobody's. A
-// piece that was not read is let go of when as many were read since its place as there is room for.
+// Completely read pieces are dropped first, but not the latest. A piece that a read needs displaces the one that is
+// read last, if that comes later in the order. A piece that the boot has passed is dropped.
 func TestReadTakesRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		img := randomImage(t, 160)
@@ -120,11 +119,11 @@ func TestReadTakesRoom(t *testing.T) {
 	})
 }
 
-// Four programs that start side by side read their parts of the pack in an order that is not the pack's. With room
-// for a quarter of the pack nothing is fetched twice: what is behind the others is waited for.
+// Four programs that start side by side read the pack out of order. With room for a quarter of the pack nothing is
+// fetched twice: the store waits for programs that are behind.
 func TestDisorderFetchesNothingTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const blocks, program = 1600, 40 // in turns of 40 blocks, which are five pieces
+		const blocks, program = 1600, 40 // alternating in 40 blocks, which are five pieces
 		img := randomImage(t, blocks)
 		m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: blocks}}, 8)
 		src, r := &source{img: img}, &record{keep: m.StoredSize() / 4}
@@ -138,7 +137,7 @@ func TestDisorderFetchesNothingTwice(t *testing.T) {
 		p := make([]byte, 4*chunk.BlockSize) // half a piece
 		for begin := 0; begin < blocks; begin += 4 * program {
 			for at := 0; at < program; at += 4 {
-				for _, of := range []int{3, 1, 0, 2} { // the pack has them one after the other
+				for _, of := range []int{3, 1, 0, 2} { // the pack has their parts one after the other
 					synctest.Wait()
 					off := (begin + of*program + at) * chunk.BlockSize
 					if err := d.ReadAt(t.Context(), p, int64(off)); err != nil ||
@@ -154,7 +153,7 @@ func TestDisorderFetchesNothingTwice(t *testing.T) {
 	})
 }
 
-// A boot whose pieces are streamed has those for later when it is over, and not before.
+// Streamed pieces for later reads arrive when the boot is over, and not before.
 func TestStreamedRestComesWhenTheBootIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		img := randomImage(t, 160)

@@ -11,15 +11,15 @@ import (
 	"pando/internal/piecestore"
 )
 
-// streams is how many pieces are fetched at a time that no read waits for: enough to fill a link whose answers take
-// a few milliseconds, few enough that a read's own fetch gets its share of it.
+// streams is how many pieces are fetched ahead at a time: enough to fill a link whose replies take a few milliseconds,
+// few enough that a read's own fetch gets its share of the link.
 const streams = 3
 
-// yieldMost is how long a stream yields to reads, so that reads that never pause, or one that never ends, do not stop
-// it.
+// yieldMost is the longest time that a stream yields to reads, so that continuous reads, or one that never ends, do not
+// stop it.
 const yieldMost = 200 * time.Millisecond
 
-// startStreams streams the pack: what a boot needs several at a time, what may come later one at a time.
+// startStreams streams the pack: pieces that a boot needs several at a time, pieces for later one at a time.
 func (d *Device) startStreams() {
 	if d.pack.Stream == nil {
 		return
@@ -33,9 +33,8 @@ func (d *Device) startStreams() {
 	}
 }
 
-// stream fetches pieces below upto, in order, until all came or the device is closed. Of a node that keeps
-// something the index says which pieces' blocks are there, in chunks of a boot before this pack or of the version
-// before: it has to be there first, or all would be left to the swarm.
+// stream fetches pieces below upto, in order, until all have arrived or the device is closed. With Pack.Kept it waits
+// for the index root first: the index tells which pieces' blocks the node has as chunks.
 func (d *Device) stream(upto int) {
 	if d.pack.Kept != nil {
 		select {
@@ -47,7 +46,7 @@ func (d *Device) stream(upto int) {
 		i, wait := d.pack.Stream.Next(upto)
 		switch {
 		case i >= 0:
-			if d.pack.Kept == nil { // what is kept comes over no link that a read waits for
+			if d.pack.Kept == nil { // kept pieces use no link that a read waits for
 				d.demand.yield(d.ctx)
 			}
 			d.bring(i)
@@ -62,12 +61,12 @@ func (d *Device) stream(upto int) {
 	}
 }
 
-// bring streams piece i. Beside a swarm it brings only what the node keeps: a swarm has many transfers under way, in an
-// order that suits it.
+// bring streams piece i. Beside a swarm (Pack.Kept is set) it brings only kept pieces, and leaves the rest to the
+// swarm, which has many transfers under way in its own order.
 func (d *Device) bring(i int) {
 	e := d.pack.pieces[i]
 	if d.pack.Kept == nil {
-		_, _ = d.sent(i) // an error was reported where it was met
+		_, _ = d.sent(i) // errors are reported where they occur
 		return
 	}
 	if d.cheaperAsChunks(i) {
@@ -76,9 +75,9 @@ func (d *Device) bring(i int) {
 	}
 	c, was := d.fetching.join(i)
 	if was != nothing {
-		return // a read fetches it
+		return // a read is fetching it
 	}
-	v, came, _ := d.pack.Store.Piece(i) // between the look and the call
+	v, came, _ := d.pack.Store.Piece(i) // it may have arrived since Next
 	if !came {
 		var ok bool
 		if v, ok = d.pack.Kept(d.ctx, chunk.Request{ID: e.ID, Size: int64(e.StoredSize)}); !ok {
@@ -91,10 +90,10 @@ func (d *Device) bring(i int) {
 	d.fetching.finish(i, c, v, 1, nil)
 }
 
-// errLeft says that a piece is not kept, and left to the swarm.
+// errLeft means that a piece is not kept, and is left to the swarm.
 var errLeft = errors.New("the node does not keep the piece")
 
-// sent returns piece i as it was sent: held, on its way, or fetched now.
+// sent returns piece i in stored form: held, under way, or fetched now.
 func (d *Device) sent(i int) (chunk.Verified, error) {
 	for {
 		if v, held, _ := d.pack.Store.Piece(i); held {
@@ -105,7 +104,7 @@ func (d *Device) sent(i int) (chunk.Verified, error) {
 			v, err := d.fetchPiece(i)
 			d.fetching.finish(i, c, v, 1, err)
 		}
-		if v, err := c.wait(d.ctx); !errors.Is(err, errLeft) { // who waited for a stream fetches it now
+		if v, err := c.wait(d.ctx); !errors.Is(err, errLeft) { // the waiting read fetches the piece itself
 			return v, err
 		}
 	}
@@ -113,7 +112,7 @@ func (d *Device) sent(i int) (chunk.Verified, error) {
 
 func (d *Device) fetchPiece(i int) (chunk.Verified, error) {
 	if v, held, _ := d.pack.Store.Piece(i); held {
-		return v, nil // it came between the look and the call
+		return v, nil // it has arrived since the first check
 	}
 	if d.cheaperAsChunks(i) {
 		d.pack.Store.Lose(i, piecestore.ErrSpared)
@@ -130,8 +129,7 @@ func (d *Device) fetchPiece(i int) (chunk.Verified, error) {
 	return v, err
 }
 
-// piece returns a call for the raw bytes of piece i, of which the caller says leave; nil when its blocks have to
-// come from chunks.
+// piece returns a call for the raw bytes of piece i; the caller must call leave. nil: its blocks must come from chunks.
 func (d *Device) piece(i int) *call[*raw] {
 	held, here, lost := d.pack.Store.Piece(i)
 	if lost != nil {
@@ -179,7 +177,7 @@ func (d *demand) end() {
 	}
 }
 
-// idle returns nil when no read waits, else a channel that is closed when that is so.
+// idle returns nil when no read waits for a fetch, else a channel that is closed when none does.
 func (d *demand) idle() <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -189,7 +187,7 @@ func (d *demand) idle() <-chan struct{} {
 	return d.none
 }
 
-// yield returns when no read waits for a fetch, and after yieldMost.
+// yield returns when no read waits for a fetch, or after yieldMost.
 func (d *demand) yield(ctx context.Context) {
 	enough := time.NewTimer(yieldMost)
 	defer enough.Stop()

@@ -12,7 +12,7 @@ import (
 	"pando/internal/piecestore"
 )
 
-// follower takes what a piece store tells a swarm.
+// follower records what a piece store tells a swarm.
 type follower struct {
 	store         *piecestore.Store
 	told          atomic.Int32
@@ -25,7 +25,7 @@ func follow(s *piecestore.Store) *follower {
 	return f
 }
 
-// look takes what is new, and returns how many pieces shall come.
+// look takes the changes, and returns how many pieces may be fetched.
 func (f *follower) look() int {
 	changed, left, reach := f.store.Changes()
 	for _, i := range changed {
@@ -37,8 +37,8 @@ func (f *follower) look() int {
 	return reach
 }
 
-// Beside a swarm a device fetches no piece that nobody reads. Its store takes what is brought as far as there is room,
-// says how far that is, and what it let go of; reads make room for more.
+// Beside a swarm, a device fetches only pieces that are read. Its store accepts pieces while there is room, and tells
+// the follower how far that is and what was dropped. Reads make room for more.
 func TestPiecesOfASwarm(t *testing.T) {
 	img := randomImage(t, 160)
 	m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 160}}, 16) // ten pieces of 64 KiB
@@ -73,7 +73,7 @@ func TestPiecesOfASwarm(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// the first piece makes room; the one that was read last is not let go of yet
+	// the first piece was dropped; the piece read last was not
 	if reach := f.look(); f.told.Load() != 2 || reach != 5 {
 		t.Errorf("told %d times that reads went on; a reach of %d", f.told.Load(), reach)
 	}
@@ -93,7 +93,7 @@ func TestPiecesOfASwarm(t *testing.T) {
 	}
 }
 
-// A piece that is read before it is brought is fetched, by the pack's source.
+// A piece that is read before the swarm brings it is fetched from the pack's source.
 func TestSwarmIsNotWaitedFor(t *testing.T) {
 	img := randomImage(t, 64)
 	m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 64}}, 16)
@@ -111,8 +111,8 @@ func TestSwarmIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// A device that keeps pieces across boots streams those. What it does not have any more is left to the swarm, once,
-// without waiting for it; a read of it is not.
+// A device that keeps pieces across boots streams those. A piece that it lacks is left to the swarm, once, without
+// waiting. A read of such a piece fetches it.
 func TestSwarmBringsWhatIsNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		img := randomImage(t, 160)
@@ -171,7 +171,7 @@ func TestSwarmBringsWhatIsNotKept(t *testing.T) {
 	})
 }
 
-// What came and was not read of the pieces after booted is counted apart.
+// Unread bytes of the pieces after booted are counted separately.
 func TestUnreadAfterBooted(t *testing.T) {
 	img := randomImage(t, 64)
 	m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 64}}, 16)

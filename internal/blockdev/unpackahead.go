@@ -6,27 +6,27 @@ import (
 )
 
 const (
-	// nextFew is how far beyond the piece that is read pieces are unpacked: boots that are alike read them in
-	// nearly the same order.
+	// nextFew is how many pieces after the piece being read may be unpacked ahead. Similar boots read them in nearly
+	// the same order.
 	nextFew = 4
-	// unpackPause is for how long no read came when pieces are unpacked beyond the next one: see
+	// unpackPause is the time without a read after which pieces beyond the next one are unpacked: see
 	// docs/adr/0053-rules-of-the-swarm.md.
 	unpackPause = time.Millisecond
 )
 
-// unpackAhead is where a boot reads, and how long ago it did.
+// unpackAhead notes where a boot reads, and when it last did.
 type unpackAhead struct {
-	piece atomic.Int64 // that was read from last
-	pause *time.Timer  // fires after earlyPause without a read
+	piece atomic.Int64 // piece that was read from last
+	pause *time.Timer  // fires after unpackPause without a read
 }
 
-// startUnpackAhead has pieces unpacked in pauses, until the device is closed.
+// startUnpackAhead unpacks pieces in pauses of the reads, until the device is closed.
 func (d *Device) startUnpackAhead() {
 	if !d.opts.UnpackAhead {
 		return
 	}
 	d.unpacking.pause = time.NewTimer(unpackPause)
-	d.unpacking.pause.Stop() // until something is read
+	d.unpacking.pause.Stop() // the first read starts the timer
 	d.work.Go(func() {
 		defer d.unpacking.pause.Stop()
 		for {
@@ -43,8 +43,8 @@ func (d *Device) startUnpackAhead() {
 	})
 }
 
-// unpackNext unpacks the pieces that a boot reads next, in the pack's order, if a processor is idle. It unpacks the
-// next one at once, and the few after it while no read runs.
+// unpackNext unpacks the pieces that a boot reads next, in the pack's order, if a processor is idle: the next one at
+// once, and a few after it in a pause of the reads.
 func (d *Device) unpackNext(piece int) {
 	if !d.opts.UnpackAhead {
 		return
@@ -62,8 +62,8 @@ func (d *Device) unpackPiece(i int) {
 	}
 }
 
-// upcoming returns the first of the few pieces after one that is kept, unread and not unpacked. It returns -1 if there
-// is none, if one is being unpacked, or if there is no room. ready reports that another of them is unpacked.
+// upcoming returns the first of the few pieces after piece that is held, unread and not unpacked. It returns -1 if
+// there is none, if anything is being unpacked, or if there is no room. ready reports that another of them is unpacked.
 func (d *Device) upcoming(piece int) (next int, ready bool) {
 	if d.raws.busy() > 0 {
 		return -1, false
@@ -84,7 +84,7 @@ func (d *Device) upcoming(piece int) (next int, ready bool) {
 	return next, ready
 }
 
-// look reports whether k is there, or else whether it could be kept beside all that is.
+// look reports whether the value of k is kept, and if not, whether it would fit without dropping another value.
 func (g *group[K, V]) look(k K, cost int64) (has, fits bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"pando/internal/image/bootpack"
 )
 
-// openUnpacking opens half of an image with a pack of pieces of eight blocks, all of which have come.
+// openUnpacking opens half of an image with a pack of pieces of eight blocks, all of which are held.
 func openUnpacking(t *testing.T, early bool, cache int64) (*testImage, *Device) {
 	img := randomImage(t, 160)
 	src, r := &source{img: img}, &record{}
@@ -27,7 +27,7 @@ func openUnpacking(t *testing.T, early bool, cache int64) (*testImage, *Device) 
 	return img, d
 }
 
-// readBlocks reads some blocks and lets all come to rest.
+// readBlocks reads some blocks and waits until all goroutines are idle.
 func readBlocks(t *testing.T, img *testImage, d *Device, block, n int) {
 	t.Helper()
 	p := make([]byte, n*chunk.BlockSize)
@@ -42,7 +42,7 @@ func readBlocks(t *testing.T, img *testImage, d *Device, block, n int) {
 	synctest.Wait()
 }
 
-// unpacked are the pieces of which raw bytes are there.
+// unpacked returns the pieces whose raw bytes are in memory.
 func unpacked(d *Device) (out []int) {
 	for i, e := range d.pack.pieces {
 		d.raws.mu.Lock()
@@ -54,7 +54,7 @@ func unpacked(d *Device) (out []int) {
 	return out
 }
 
-// wantUnpacked wants the raw bytes of these pieces to be there, and of no others.
+// wantUnpacked checks that the raw bytes of exactly these pieces are in memory.
 func wantUnpacked(t *testing.T, d *Device, when string, want ...int) {
 	t.Helper()
 	if got := unpacked(d); !slices.Equal(got, want) {
@@ -62,7 +62,7 @@ func wantUnpacked(t *testing.T, d *Device, when string, want ...int) {
 	}
 }
 
-// Who reads from a piece finds the next one unpacked, where that is wanted, and after a pause the next few.
+// With UnpackAhead, a read of a piece unpacks the next piece, and after a pause the next few.
 func TestNextPieceIsUnpackedAhead(t *testing.T) {
 	for _, early := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestNextPieceIsUnpackedAhead(t *testing.T) {
 	}
 }
 
-// While a boot reads, one piece that it has not come to is enough: who asks waits for what is being unpacked.
+// Without a pause in the reads, only one piece is unpacked ahead, because reads wait for unpacking.
 func TestEarlyWaitsForPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		img, d := openUnpacking(t, true, 1<<20)
@@ -108,7 +108,7 @@ func TestEarlyWaitsForPauses(t *testing.T) {
 	})
 }
 
-// Nothing makes room for it: what is unpacked and not read yet would have to be unpacked again.
+// Unpacking ahead drops nothing: unread bytes would have to be unpacked again.
 func TestEarlyMakesNoRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		img, d := openUnpacking(t, true, 2*segment)
@@ -126,7 +126,7 @@ func TestEarlyMakesNoRoom(t *testing.T) {
 	})
 }
 
-// Pieces that were read from are left alone, and so are those that have not come, and those beyond the next few.
+// Pieces are not unpacked ahead if they were read from, have not arrived, or are beyond the next few.
 func TestUpcoming(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		img, d := openUnpacking(t, true, 1<<20)

@@ -11,8 +11,8 @@ import (
 	"pando/internal/image"
 )
 
-// SignedManifest fetches the manifest of a version and its signature, and checks the signature against the trusted
-// keys.
+// SignedManifest fetches the manifest of a version and its signature, and checks both: the manifest's digest against
+// the version, the signature against the trusted keys.
 func SignedManifest(
 	ctx context.Context,
 	client *http.Client,
@@ -34,14 +34,14 @@ func SignedManifest(
 	return man, data, signature, err
 }
 
-// wrongFileError is a manifest that is not of the version that was asked for.
+// wrongFileError means that a source sent the manifest of another version than the requested one.
 type wrongFileError struct{ got, want fleet.Digest }
 
 func (e *wrongFileError) Error() string {
 	return fmt.Sprintf("manifest has digest %s, assigned is %s", e.got.Short(), e.want.Short())
 }
 
-// StatusError is an answer that is not the file.
+// StatusError is an answer with another HTTP status than 200.
 type StatusError struct {
 	url, status string
 	Code        int
@@ -49,7 +49,7 @@ type StatusError struct {
 
 func (e *StatusError) Error() string { return "GET " + e.url + ": " + e.status }
 
-// get fetches a small file whole; more than limit bytes are an error.
+// get fetches a small file whole. A file of more than limit bytes is an error.
 func get(ctx context.Context, client *http.Client, url string, limit int64) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -13,19 +13,19 @@ import (
 	"pando/internal/image/bootpack"
 )
 
-// packPatience is how long a boot waits for the map of its boot pack, a few kilobytes. A boot without the map goes
-// on, and receives more bytes. On a network with announced delays it waits longer.
+// packPatience is how long a boot waits for the map of its boot pack, a few kilobytes. A boot without the map
+// receives more bytes. On a network with an announce delay it waits longer.
 const packPatience = 5 * time.Second
 
-// Pack is the map of a boot pack that is to be fetched.
+// Pack names the map of a boot pack that is to be fetched.
 type Pack struct {
 	Ref     fleet.PackRef
-	Version fleet.Digest // that it has to be of
-	Keys    []string     // one of which has to have signed it
+	Version fleet.Digest // that the boot pack must belong to
+	Keys    []string     // one of these keys must have signed it
 	Failed  func(Source, error)
 }
 
-// From gets and verifies the map; anybody will do.
+// From fetches the map from the first source that has it, and verifies it. It calls Failed for each peer that failed.
 func (f Pack) From(ctx context.Context, client *http.Client, sources []Source) (bootpack.Map, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(packPatience, 4*announceDelayOf(sources)))
 	defer cancel()
@@ -44,14 +44,14 @@ func (f Pack) From(ctx context.Context, client *http.Client, sources []Source) (
 			errs = append(errs, fmt.Errorf("%s: %w", source.URL, err))
 			continue
 		}
-		// These are the bytes that were assigned: another server has no others.
+		// The bytes match the assigned digest, so another source has the same: do not try another.
 		p, err := bootpack.Verify(data, []byte(f.Ref.Signature), f.Version, f.Keys...)
 		return p, data, err
 	}
 	return bootpack.Map{}, nil, errors.Join(errs...)
 }
 
-// object is a small object, verified.
+// object fetches a small object and verifies it.
 func (s Source) object(ctx context.Context, client *http.Client, id chunk.ID) ([]byte, error) {
 	ctx, cancel := s.Bound(ctx)
 	defer cancel()

@@ -16,22 +16,23 @@ import (
 	"pando/internal/swarm/peer"
 )
 
-// How long a peer may take for one of these files, and a server for all of them. Both get more time on a network where
-// the tracker announces delays.
+// startPatience is the time that a peer has for one bootstrap file, serverPatience the time that a server has. Both
+// get more on a network with an announce delay.
 const (
 	startPatience  = 2 * time.Second
 	serverPatience = 20 * time.Second
 )
 
-// Source is a peer or a server that sends manifest, signature and the map of the boot pack.
+// Source is a peer or a server that sends the bootstrap files: manifest, signature and the map of the boot pack.
 type Source struct {
 	URL           string
 	Peer          bool
-	announceDelay time.Duration // delay of the network that the tracker announced; 0: none
+	announceDelay time.Duration // the tracker's announce delay; 0: none
 	control       swarm.Control // bytes exchanged with trackers to learn of these sources
 }
 
-// patience is the time-out of a request. A server gets more, because its answer waits behind those to other nodes.
+// patience is the timeout of a request. A server gets more time than a peer, because its answer waits behind those to
+// other nodes.
 func (s Source) patience() time.Duration {
 	if s.Peer {
 		return max(startPatience, s.announceDelay)
@@ -39,13 +40,13 @@ func (s Source) patience() time.Duration {
 	return max(serverPatience, 4*s.announceDelay)
 }
 
-// Bound ends a request of the source when it has taken too long.
+// Bound returns a context for one request to the source, which ends after the source's timeout.
 func (s Source) Bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, s.patience())
 }
 
 // Sources lists the sources in order: peers that the tracker names, if the node shares a boot pack, and then the
-// servers. prefix is the length of the node's subnet.
+// servers. prefix is the prefix length of the node's subnet.
 func Sources(
 	ctx context.Context,
 	client *http.Client,
@@ -55,7 +56,7 @@ func Sources(
 ) (out []Source) {
 	var help swarm.JoinResult
 	if a.Swarm != nil && pack != nil && len(a.Servers) > 0 {
-		if id, err := chunk.ParseID(pack.Object); err == nil { // who fetches the pack says what is wrong with it
+		if id, err := chunk.ParseID(pack.Object); err == nil { // an invalid ID is reported when the pack is fetched
 			help = peer.Join(
 				ctx,
 				client,
@@ -67,7 +68,7 @@ func Sources(
 			}
 		}
 	}
-	// the one whose tracker answered lives
+	// The server whose tracker answered comes first, because it is known to work.
 	for _, s := range slices.Concat(a.Servers[help.Tracker:], a.Servers[:help.Tracker]) {
 		out = append(out, Source{s, false, help.AnnounceDelay, help.Control})
 	}
@@ -78,7 +79,8 @@ func Sources(
 // close when they are idle.
 func NewClient() *http.Client { return &http.Client{Transport: &http.Transport{}} }
 
-// SwarmConfig is how the daemon of a root or an extension takes part in its swarm, after what its start came from.
+// SwarmConfig returns the swarm settings of a root's or an extension's daemon. sources are those that sent the
+// bootstrap files; their peers become the first peers of the swarm.
 func SwarmConfig(s *fleet.Swarm, sources []Source) *blockapi.SwarmConfig {
 	c := &blockapi.SwarmConfig{Place: s.Place, LocalOnly: s.LocalOnly, AnnounceDelay: announceDelayOf(sources)}
 	if len(sources) > 0 {
@@ -92,7 +94,7 @@ func SwarmConfig(s *fleet.Swarm, sources []Source) *blockapi.SwarmConfig {
 	return c
 }
 
-// announceDelayOf is the delay of the network that the tracker announced with these sources.
+// announceDelayOf returns the announce delay of the tracker that named these sources, 0 if there is none.
 func announceDelayOf(sources []Source) time.Duration {
 	if len(sources) == 0 {
 		return 0
@@ -100,7 +102,8 @@ func announceDelayOf(sources []Source) time.Duration {
 	return sources[0].announceDelay
 }
 
-// ReportCorrupt reports a peer that sent wrong bytes to the trackers. It does not wait for a reply.
+// ReportCorrupt tells all trackers about a peer that sent wrong bytes. Other errors and servers are not reported. It
+// does not wait for a reply.
 func ReportCorrupt(servers []string, s Source, err error) {
 	var file *wrongFileError
 	var object *chunk.WrongBytesError
@@ -112,7 +115,7 @@ func ReportCorrupt(servers []string, s Source, err error) {
 		go func() {
 			client := NewClient()
 			defer client.CloseIdleConnections()
-			_ = peer.ReportCorrupt(context.Background(), client, tracker, a) // other nodes report the same peer
+			_ = peer.ReportCorrupt(context.Background(), client, tracker, a) // other nodes report it too
 		}()
 	}
 }

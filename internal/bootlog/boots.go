@@ -32,8 +32,8 @@ type Registry interface {
 	Progress(context.Context, ...fleet.BootID) (map[fleet.BootID]registry.Progress, error)
 }
 
-// Boots has the latest boot of each MAC. It is a write-through cache of the registry. Boots of unknown machines without
-// a record are in memory only.
+// Boots has the latest boot of each MAC. It is a write-through cache of the registry. Boots of unknown machines that
+// have no record are in memory only.
 type Boots struct {
 	registry Registry
 	now      func() time.Time
@@ -46,7 +46,7 @@ type Boots struct {
 	recent list.List // latest first
 }
 
-// New returns the boots of a registry. Its clock is now.
+// New returns the Boots of a registry. now is its clock.
 func New(reg Registry, now func() time.Time, log *slog.Logger) *Boots {
 	return &Boots{registry: reg, now: now, log: log, behind: newQueue()}
 }
@@ -57,26 +57,26 @@ type Entry struct {
 	MAC fleet.MAC
 
 	sync.Mutex
-	loaded  bool // the registry was asked
+	loaded  bool // the registry was read
 	Boot    registry.Boot
 	Saved   bool          // the registry has it
-	waiting []trace.Event // of a boot that is not saved
-	Kernel  string        // object that its script names: 64 hex digits
+	waiting []trace.Event // events of a boot that is not saved yet
+	Kernel  string        // kernel object that its script names: 64 hex digits
 	DHCP    trace.Kind    // last event of stage dhcp
 	Failure string        // last failure that became an event, so that a retry every 30 s does not repeat it
 	failed  int           // failures that became events
 	Told    bool          // its boot loader was told the address of its script
-	Queued  time.Time     // last told to wait for its turn to load
-	offers  int           // of its boot file in a row that it did not ask for
-	Token   string        // in the initramfs that was sent, while it may be asked for again
-	knocked time.Time     // first packet that may be of a next boot, of a machine that seems to run
-	next    []trace.Event // what was seen since then: of the next boot, if it was one
-	sent    time.Time     // when the initramfs was taken whole: what comes long after is of another boot
-	last    uint64        // place in the queue of the last event that is written behind
-	ended   string        // why the boot before ended, for this one's timeline; "": nothing to tell
+	Queued  time.Time     // when the machine was last told to wait for a slot
+	offers  int           // offers of its boot file in a row that the machine did not take
+	Token   string        // token in the initramfs that was sent, while the machine may request it again
+	knocked time.Time     // time of the first packet that may belong to the next boot, while the machine seems to run
+	next    []trace.Event // events since knocked; they belong to the next boot if there is one
+	sent    time.Time     // when the whole initramfs was sent; requests long after belong to another boot
+	last    uint64        // place in the queue of the last event that is written after its reply
+	ended   string        // why the boot before ended, for this boot's timeline; "": not reported
 }
 
-// Ended notes what the machine told of the end of its latest boot, for the timeline of the next.
+// Ended stores why a machine's latest boot ended, as the machine reported it, for the timeline of the next boot.
 func (b *Boots) Ended(ctx context.Context, mac fleet.MAC, why string) error {
 	c, err := b.Of(ctx, mac)
 	if err == nil {
@@ -99,7 +99,7 @@ func (b *Boots) Of(ctx context.Context, mac fleet.MAC) (*Entry, error) {
 	return b.OfWith(ctx, mac, nil)
 }
 
-// OfWith is Of for who also reads something else: read sees the same state of the registry.
+// OfWith is like Of and also runs read on the same registry state.
 func (b *Boots) OfWith(ctx context.Context, mac fleet.MAC, read func(*registry.Tx) error) (*Entry, error) {
 	if !mac.OfOne() {
 		return nil, api.NewError(api.BadRequest, mac.String()+" is not the MAC address of one machine", "")
@@ -132,7 +132,7 @@ func (b *Boots) OfWith(ctx context.Context, mac fleet.MAC, read func(*registry.T
 	return c, nil
 }
 
-// slot finds or makes the place of a MAC in memory.
+// slot returns the entry of a MAC in memory, and creates it if there is none.
 func (b *Boots) slot(mac fleet.MAC) *Entry {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -151,7 +151,7 @@ func (b *Boots) slot(mac fleet.MAC) *Entry {
 	return el.Value.(*Entry)
 }
 
-// forget drops a boot from memory; mu is held.
+// forget drops a boot from memory. mu is held.
 func (b *Boots) forget(el *list.Element) {
 	c := el.Value.(*Entry)
 	delete(b.byMAC, c.MAC)
@@ -172,15 +172,14 @@ func (b *Boots) SetAddr(c *Entry, addr netip.Addr) {
 	}
 }
 
-// At finds the boot of the machine that has an address, as far as memory tells; it is not locked. nil: none.
+// At returns the boot of the machine that has an address, not locked; nil if none in memory has it.
 func (b *Boots) At(addr netip.Addr) *Entry {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.byAddr[addr]
 }
 
-// Restore brings the boots that were under way when the server stopped back to memory. kernel tells the object
-// that a version's script names.
+// Restore loads the boots that were under way when the server stopped. kernel returns the kernel object of a version.
 func (b *Boots) Restore(ctx context.Context, kernel func(fleet.Digest) string) error {
 	var recent []registry.Boot
 	err := b.registry.View(ctx, func(tx *registry.Tx) (err error) {
@@ -213,26 +212,27 @@ func (c *Entry) UnderWay(now time.Time) bool {
 	return c.Boot.ID != "" && c.Boot.Init.IsZero() && c.Boot.TokenUsed.IsZero() && recent
 }
 
-// kernelStarts is how soon after its initramfs iPXE asks again, on the same boot, when it cannot start the kernel.
+// kernelStarts is how soon after its initramfs iPXE requests again, on the same boot, if it cannot start the kernel.
 const kernelStarts = 30 * time.Second
 
-// Loaded notes that the machine has taken its initramfs: it starts its kernel now. Its lock is held.
+// Loaded records that the machine has the whole initramfs and starts its kernel now. Its lock is held.
 func (c *Entry) Loaded(now time.Time) { c.sent = now }
 
 // LoadedBefore reports whether the machine had started the kernel of this boot before a time. Its lock is held.
 func (c *Entry) LoadedBefore(at time.Time) bool { return !c.sent.IsZero() && c.sent.Before(at) }
 
-// Restarted reports whether a packet or a request that a boot under way gets is of another boot: the machine was sent
-// its script, and its firmware runs again (anew), or it comes long after its kernel was started. Its lock is held.
-func (c *Entry) Restarted(now time.Time, anew bool) bool {
+// Restarted reports whether a packet or request during this boot belongs to another boot: the machine was sent its
+// script, and either its firmware runs again (firmware) or the packet comes long after the kernel's start. Its lock is
+// held.
+func (c *Entry) Restarted(now time.Time, firmware bool) bool {
 	if c.Boot.Scripted.IsZero() {
 		return false
 	}
-	return anew || !c.Knock(now).IsZero() || !c.sent.IsZero() && now.Sub(c.sent) > kernelStarts
+	return firmware || !c.Knock(now).IsZero() || !c.sent.IsZero() && now.Sub(c.sent) > kernelStarts
 }
 
-// Knocked notes what is seen of a machine that seems to run or to load: it may be of its next boot, which the request
-// for a script begins. Anybody can send a packet. Its lock is held.
+// Knocked keeps what is seen of a machine that seems to run or to load. It may belong to the next boot, which only a
+// request for a script begins, because anybody can send a packet. Its lock is held.
 func (c *Entry) Knocked(now time.Time, what string, seen ...trace.Event) {
 	if c.Knock(now).IsZero() {
 		c.knocked, c.next = now, nil
@@ -248,7 +248,7 @@ func (c *Entry) Knocked(now time.Time, what string, seen ...trace.Event) {
 	}
 }
 
-// Knock is when the packets began that Knocked noted; zero: there were none lately. Its lock is held.
+// Knock returns the time of the first packet that Knocked kept; zero: there was none lately. Its lock is held.
 func (c *Entry) Knock(now time.Time) time.Time {
 	if now.Sub(c.knocked) >= Continues || c.knocked.Before(c.Boot.Started) {
 		return time.Time{}
@@ -256,19 +256,19 @@ func (c *Entry) Knock(now time.Time) time.Time {
 	return c.knocked
 }
 
-// Arrived notes that the boot goes on: what knocked meanwhile was not its machine. Its lock is held.
+// Arrived records that this boot goes on: the packets that Knocked kept were not of its machine. Its lock is held.
 func (c *Entry) Arrived() { c.knocked, c.next = time.Time{}, nil }
 
-// Follow begins the machine's next boot at the time at which it was seen first, with what was seen of it since. The
-// boot before it has ended, whether its machine said so or not. Its lock is held.
-func (b *Boots) Follow(ctx context.Context, c *Entry, now time.Time) {
+// Follow begins the machine's next boot at the time of the first packet that Knocked kept, with the events since then.
+// The boot before it has ended, even if its machine did not report that. Its lock is held.
+func (b *Boots) Follow(c *Entry, now time.Time) {
 	began, seen := now, c.next
 	if at := c.Knock(now); !at.IsZero() {
 		began = at
 	} else {
 		seen = nil
 	}
-	b.conclude(ctx, c, began)
+	b.conclude(c, began)
 	c.Begin(began)
 	for _, e := range seen {
 		if e.Stage == trace.DHCP {
@@ -278,30 +278,31 @@ func (b *Boots) Follow(ctx context.Context, c *Entry, now time.Time) {
 	b.RecordBehind(c, seen...)
 }
 
-// conclude records that the boot of c is over, of which its machine did not say that. The boot's lock is held.
-func (b *Boots) conclude(ctx context.Context, c *Entry, at time.Time) {
-	if !c.Saved {
-		return
+// conclude records that the boot of c is over, if its machine did not report that. What the machine reported is read
+// behind the reply, with the write. The boot's lock is held.
+func (b *Boots) conclude(c *Entry, at time.Time) {
+	if c.Saved {
+		b.queue(c, true, []trace.Event{{Time: at, Stage: trace.Shutdown, Kind: trace.Fail}})
 	}
-	known, err := b.registry.Progress(ctx, c.Boot.ID)
-	if err != nil {
-		b.lost(c, err)
-		return
-	}
-	e := trace.Event{Time: at, Stage: trace.Shutdown, Kind: trace.Fail,
-		Message: "it began anew before it was booted", Hint: "if nobody reset it: what its screen said, and " +
-			"`pando boot show " + string(c.Boot.ID) + " --console`"}
-	switch p := known[c.Boot.ID]; {
-	case p.State == trace.Down, p.Waits: // what waited for an operator did not fail
-		return
-	case p.State == trace.Up:
-		e.Kind, e.Hint = trace.End, ""
-		e.Message = "it began anew without saying that it goes down: it was reset, or had no power"
-	}
-	b.RecordBehind(c, e)
 }
 
-// Begin makes c a new boot, in memory, of a machine that has said what became of the boot before. Its lock is held.
+// conclusion is the event that ends a boot whose machine started again, by what was recorded of it before. ended
+// reports that nothing is to be recorded.
+func conclusion(e trace.Event, p registry.Progress) (_ trace.Event, ended bool) {
+	switch {
+	case p.State == trace.Down, p.Waits: // a boot that waited for an operator did not fail
+		return e, true
+	case p.State == trace.Up:
+		e.Kind = trace.End
+		e.Message = "the machine started again without reporting a shutdown: it was reset, or had no power"
+	default:
+		e.Message = "the machine started again before it was up"
+		e.Hint = "if nobody reset it, look at its screen and at `pando boot show " + string(e.Boot) + " --console`"
+	}
+	return e, false
+}
+
+// Begin makes c a new boot, in memory. The machine has reported how the boot before ended. Its lock is held.
 func (c *Entry) Begin(now time.Time) {
 	c.Boot = registry.Boot{
 		ID: fleet.BootID(identity.NewBootID()), MAC: c.MAC, Started: now, PXEMenu: c.Boot.PXEMenu,
@@ -311,13 +312,13 @@ func (c *Entry) Begin(now time.Time) {
 	c.next, c.sent = nil, time.Time{}
 }
 
-// Save writes the boot through, after change. A boot that was not saved yet is created. Its lock is held.
+// Save applies change to the boot and writes it to the registry. A boot that was not saved yet is created. Its lock is
+// held.
 func (b *Boots) Save(ctx context.Context, c *Entry, change func(*registry.Boot)) error {
 	return b.SaveWith(ctx, c, nil, change)
 }
 
-// SaveWith is Save for who also writes something else: both are written, or none. When write returns false, the boot is
-// not saved.
+// SaveWith is like Save and also runs write in the same transaction. If write returns false, the boot is not saved.
 func (b *Boots) SaveWith(ctx context.Context, c *Entry, write func(*registry.Tx) (bool, error),
 	change func(*registry.Boot)) error {
 	next, saved := c.Boot, false
@@ -340,17 +341,17 @@ func (b *Boots) SaveWith(ctx context.Context, c *Entry, write func(*registry.Tx)
 	return nil
 }
 
-// put writes a boot as it is in the registry, after change.
+// put reads a boot from the registry, applies change and writes it back.
 func put(tx *registry.Tx, c *Entry, change func(*registry.Boot)) (registry.Boot, error) {
 	next := c.Boot
 	if c.Saved {
 		stored, err := tx.Boot(c.Boot.ID)
 		if err == nil {
 			stored.PXEMenu = c.Boot.PXEMenu
-			change(&stored) // an operator may have renamed the node, a report may have come
+			change(&stored) // an operator may have renamed the node, or a report may have arrived
 			return stored, tx.PutBoot(stored)
 		}
-		if !errors.Is(err, registry.ErrNotFound) { // forgotten as one too many
+		if !errors.Is(err, registry.ErrNotFound) { // deleted because there were too many boots
 			return next, err
 		}
 	}
@@ -358,8 +359,8 @@ func put(tx *registry.Tx, c *Entry, change func(*registry.Boot)) (registry.Boot,
 	return next, tx.CreateBoot(next)
 }
 
-// ByID returns the boot with an id, locked. It returns ErrNotFound unless it is the latest boot of its MAC: an older
-// one may not request anything.
+// ByID returns the boot with an id, locked. It returns ErrNotFound unless the boot is the latest of its MAC: an older
+// boot may not request anything.
 func (b *Boots) ByID(ctx context.Context, id fleet.BootID) (*Entry, error) {
 	var found registry.Boot
 	err := b.registry.View(ctx, func(tx *registry.Tx) (err error) {

@@ -7,41 +7,51 @@ import (
 	"sync"
 	"time"
 
+	"pando/internal/fleet"
+	"pando/internal/registry"
 	"pando/internal/trace"
 )
 
-// Bounds of history that is written behind.
+// Bounds of events that are written after the reply.
 const (
-	maxBehind  = 16384           // events that wait; further ones are lost, and logged
-	RecordTime = 2 * time.Second // for the events of one boot that no request waits for
-	flushTime  = 3 * time.Second // for all that wait when the server stops
+	maxBehind  = 16384           // waiting events; further ones are lost, and logged
+	RecordTime = 2 * time.Second // time to write the events of one boot without a request
+	flushTime  = 3 * time.Second // time to write all waiting events when the server stops
 )
 
 var errBehind = errors.New("history is written too slowly: too many events wait")
 
-// queue holds events that are written behind, in order. Each has a place; places are counted from 1.
+// queued is an event that waits to be written.
+type queued struct {
+	trace.Event
+	ends bool // it ends its boot, if that has not ended: see conclusion
+}
+
+// queue holds events that are written after the reply, in order. Each has a place; places are counted from 1.
 type queue struct {
-	wake    chan struct{} // there are events; never blocks who puts them
-	writing chan struct{} // a token for the one that writes
+	wake    chan struct{} // signals that there are events; sending never blocks
+	writing chan struct{} // held by the goroutine that writes
 
 	mu      sync.Mutex
-	events  []trace.Event
-	put     uint64 // place of the last event that was put
-	written uint64 // place of the last event that was written, or lost
+	events  []queued
+	put     uint64 // place of the last added event
+	written uint64 // place of the last event that was written or lost
 }
 
 func newQueue() *queue {
 	return &queue{wake: make(chan struct{}, 1), writing: make(chan struct{}, 1)}
 }
 
-// add puts events behind the others and returns the place of the last one.
-func (q *queue) add(events []trace.Event) (uint64, error) {
+// add appends events and returns the place of the last one.
+func (q *queue) add(events []trace.Event, ends bool) (uint64, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.events)+len(events) > maxBehind {
 		return 0, errBehind
 	}
-	q.events = append(q.events, events...)
+	for _, e := range events {
+		q.events = append(q.events, queued{e, ends})
+	}
 	q.put += uint64(len(events))
 	select {
 	case q.wake <- struct{}{}:
@@ -57,14 +67,14 @@ func (q *queue) waits(place uint64) bool {
 	return place > q.written
 }
 
-// batch returns all events that wait.
-func (q *queue) batch() []trace.Event {
+// batch returns all waiting events.
+func (q *queue) batch() []queued {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return slices.Clone(q.events)
 }
 
-// drop takes n events away: they are written, or lost.
+// drop removes the first n events: they are written, or lost.
 func (q *queue) drop(n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -72,7 +82,8 @@ func (q *queue) drop(n int) {
 	q.written += uint64(n)
 }
 
-// flush writes what waits, if the event at a place is among it. Events stay in the queue when ctx ends meanwhile.
+// flush writes the waiting events, if the event at a place is among them. Events stay in the queue when ctx ends
+// meanwhile.
 func (b *Boots) flush(ctx context.Context, place uint64) error {
 	if !b.behind.waits(place) {
 		return nil
@@ -83,22 +94,55 @@ func (b *Boots) flush(ctx context.Context, place uint64) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	batch := b.behind.batch()
-	if len(batch) == 0 {
-		return nil
+	for batch := b.behind.batch(); len(batch) > 0; {
+		n := slices.IndexFunc(batch, func(e queued) bool { return e.ends != batch[0].ends })
+		if n < 0 {
+			n = len(batch)
+		}
+		err := b.write(ctx, batch[:n])
+		if ctx.Err() != nil && err != nil {
+			return err
+		}
+		if err != nil {
+			b.log.Error("events lost", "events", n, "err", err)
+		}
+		b.behind.drop(n)
+		batch = batch[n:]
 	}
-	_, err := b.registry.Append(ctx, batch...)
-	if ctx.Err() != nil && err != nil {
-		return err
-	}
-	if err != nil {
-		b.log.Error("events lost", "events", len(batch), "err", err)
-	}
-	b.behind.drop(len(batch))
 	return nil
 }
 
-// Flush writes everything that waits at this moment. Whoever reads a timeline calls it first.
+// write appends events to the history. Of those that end their boots it needs the history before.
+func (b *Boots) write(ctx context.Context, all []queued) error {
+	events := make([]trace.Event, 0, len(all))
+	var known map[fleet.BootID]registry.Progress
+	if all[0].ends {
+		ids := make([]fleet.BootID, len(all))
+		for i, e := range all {
+			ids[i] = e.Boot
+		}
+		var err error
+		if known, err = b.registry.Progress(ctx, ids...); err != nil {
+			return err
+		}
+	}
+	for _, e := range all {
+		ended := false
+		if e.ends {
+			e.Event, ended = conclusion(e.Event, known[e.Boot])
+		}
+		if !ended {
+			events = append(events, e.Event)
+		}
+	}
+	if len(events) == 0 {
+		return nil
+	}
+	_, err := b.registry.Append(ctx, events...)
+	return err
+}
+
+// Flush writes all events that wait at this moment. Call it before reading a timeline.
 func (b *Boots) Flush(ctx context.Context) error {
 	b.behind.mu.Lock()
 	place := b.behind.put
@@ -106,7 +150,7 @@ func (b *Boots) Flush(ctx context.Context) error {
 	return b.flush(ctx, place)
 }
 
-// Run writes behind until ctx ends, and then what still waits.
+// Run writes waiting events until ctx ends, and then the rest.
 func (b *Boots) Run(ctx context.Context) error {
 	writing, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -117,7 +161,7 @@ func (b *Boots) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return b.Flush(writing)
 		case <-b.behind.wake:
-			_ = b.Flush(writing) // what could not be written now is tried again when the server stops
+			_ = b.Flush(writing) // what could not be written is tried again when the server stops
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 // maxWaiting bounds the events of a boot that has no record yet.
 const maxWaiting = 16
 
-// Record appends the server's events of a boot to its timeline, after those that are still written behind. An event
-// that cannot be written stops no boot: it is logged as lost. The boot's lock is held.
+// Record appends the server's events of a boot to its timeline, after those that are still queued. An event that cannot
+// be written is logged as lost; the boot goes on. The boot's lock is held.
 func (b *Boots) Record(ctx context.Context, c *Entry, events ...trace.Event) {
 	all := b.due(c, events)
 	if len(all) == 0 {
@@ -27,14 +27,18 @@ func (b *Boots) Record(ctx context.Context, c *Entry, events ...trace.Event) {
 	}
 }
 
-// RecordBehind is record for who cannot wait for the history: the events are written soon, in order. The boot's lock is
-// held.
+// RecordBehind is like Record but returns at once. The events are written in order soon after. The boot's lock is held.
 func (b *Boots) RecordBehind(c *Entry, events ...trace.Event) {
+	b.queue(c, false, events)
+}
+
+// queue adds events of a boot to those that are written behind the reply. The boot's lock is held.
+func (b *Boots) queue(c *Entry, ends bool, events []trace.Event) {
 	all := b.due(c, events)
 	if len(all) == 0 {
 		return
 	}
-	last, err := b.behind.add(all)
+	last, err := b.behind.add(all, ends)
 	if err != nil {
 		b.lost(c, err)
 		return
@@ -42,8 +46,8 @@ func (b *Boots) RecordBehind(c *Entry, events ...trace.Event) {
 	c.last = last
 }
 
-// due fills in whose events these are. It returns them behind those that waited for the boot's record, or keeps them
-// while there is none.
+// due fills in boot, node, MAC and time. It returns the events after those that waited for the boot's record, or keeps
+// them all while there is no record.
 func (b *Boots) due(c *Entry, events []trace.Event) []trace.Event {
 	for i := range events {
 		e := &events[i]
@@ -67,8 +71,8 @@ func (b *Boots) lost(c *Entry, err error) {
 	b.log.Error("events lost", "node", c.Boot.Node, "boot", c.Boot.ID, "mac", c.MAC, "err", err)
 }
 
-// RecordUnlocked is record for who does not hold the boot's lock. It does not depend on a request, which may have been
-// broken off.
+// RecordUnlocked is like Record for callers that do not hold the boot's lock. It takes no context, because the request
+// that caused the event may have been cancelled.
 func (b *Boots) RecordUnlocked(c *Entry, events ...trace.Event) {
 	ctx, cancel := context.WithTimeout(context.Background(), RecordTime)
 	defer cancel()
@@ -77,11 +81,11 @@ func (b *Boots) RecordUnlocked(c *Entry, events ...trace.Event) {
 	b.Record(ctx, c, events...)
 }
 
-// maxFailures bounds the failures of one boot that become events: some are made by whoever can send a packet.
+// maxFailures bounds the failures of one boot that become events, because anybody can cause some by sending a packet.
 const maxFailures = 64
 
-// isNewFailure reports whether a failure is another one than the last of this boot, and remembers it: machines repeat
-// what failed every 30 seconds. The boot's lock is held.
+// isNewFailure reports whether a failure differs from the last one of this boot, and remembers it: machines repeat a
+// failed step every 30 seconds. The boot's lock is held.
 func (c *Entry) isNewFailure(stage trace.Stage, message string) bool {
 	text := string(stage) + message
 	if c.Failure == text || c.failed >= maxFailures {
@@ -92,8 +96,8 @@ func (c *Entry) isNewFailure(stage trace.Stage, message string) bool {
 	return true
 }
 
-// Fail records that a stage failed, unless the same failure was the last one, and reports whether it did. The
-// caller holds the boot's lock.
+// Fail records that a stage failed, unless the last failure was the same, and reports whether it did. The boot's lock
+// is held.
 func (b *Boots) Fail(ctx context.Context, c *Entry, stage trace.Stage, message, hint string) bool {
 	isNew := c.isNewFailure(stage, message)
 	if isNew {
@@ -102,7 +106,7 @@ func (b *Boots) Fail(ctx context.Context, c *Entry, stage trace.Stage, message, 
 	return isNew
 }
 
-// Note records what an operator should know of a boot, unless it was the last thing that was told. The boot's lock is
+// Note records what an operator should know of a boot, unless the last note or failure was the same. The boot's lock is
 // held.
 func (b *Boots) Note(ctx context.Context, c *Entry, stage trace.Stage, message, hint string) {
 	if c.isNewFailure(stage, message) {
@@ -110,14 +114,14 @@ func (b *Boots) Note(ctx context.Context, c *Entry, stage trace.Stage, message, 
 	}
 }
 
-// FailBehind is fail for who cannot wait for the history. The boot's lock is held.
+// FailBehind is like Fail but does not wait for the write. The boot's lock is held.
 func (b *Boots) FailBehind(c *Entry, stage trace.Stage, message, hint string) {
 	if c.isNewFailure(stage, message) {
 		b.RecordBehind(c, trace.Event{Stage: stage, Kind: trace.Fail, Message: message, Hint: hint})
 	}
 }
 
-// NoteBehind is FailBehind for what is no failure. The boot's lock is held.
+// NoteBehind is like Note but does not wait for the write. The boot's lock is held.
 func (b *Boots) NoteBehind(c *Entry, stage trace.Stage, message, hint string) {
 	if c.isNewFailure(stage, message) {
 		b.RecordBehind(c, trace.Event{Stage: stage, Kind: trace.Info, Message: message, Hint: hint})
@@ -133,8 +137,8 @@ func (b *Boots) DHCPDone(c *Entry, addr netip.Addr) {
 	)
 }
 
-// BytesK are the bytes of an event that sent a part of kernel and initrd.
+// BytesK returns the Bytes of an event that sent n bytes of kernel+initrd.
 func BytesK(n int64) map[string]int64 { return map[string]int64{trace.SourceK: n} }
 
-// BytesText writes a size for people.
+// BytesText returns a size for people.
 func BytesText(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }

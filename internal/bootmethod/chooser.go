@@ -17,7 +17,7 @@ import (
 	"pando/internal/versions"
 )
 
-// Chooser chooses the method by which a node comes to its next boot.
+// Chooser chooses the method by which a node gets to its next boot.
 type Chooser struct {
 	registry *registry.Registry
 	store    *store.Dir
@@ -26,7 +26,7 @@ type Chooser struct {
 	next     func(context.Context, fleet.Node) (Next, error)
 
 	mu      sync.Mutex
-	systemd map[fleet.Digest]int // of versions that were looked at
+	systemd map[fleet.Digest]int // cache: the release of systemd in each version
 }
 
 // Next is what the next boot of a node runs.
@@ -37,7 +37,8 @@ type Next struct {
 	Args     []string // kernel arguments
 }
 
-// New returns a Chooser. next returns what a node's next boot runs; release is that of the agents in it.
+// New returns a Chooser. next returns what a node's next boot runs. release is the release of the agent that the next
+// boot gets.
 func New(
 	reg *registry.Registry,
 	s *store.Dir,
@@ -48,7 +49,7 @@ func New(
 	return &Chooser{registry: reg, store: s, versions: v, release: release, next: next}
 }
 
-// Choose returns the method for a node that runs boot b if ask was requested, and the reason.
+// Choose returns the method for a node that runs boot b, and the reason. ask is the requested method.
 func (m *Chooser) Choose(
 	ctx context.Context,
 	ask fleet.BootMethod,
@@ -105,7 +106,7 @@ func SameDrivers(a, b image.Manifest) bool {
 	return slices.EqualFunc(a.Drivers, b.Drivers, func(a, b image.Driver) bool { return a.Object == b.Object })
 }
 
-// keptOf reports what nodes of a group have that a soft reboot cannot hand over, "" for nothing.
+// keptOf returns what the nodes of a group have that a soft reboot cannot hand over, "" for nothing.
 func keptOf(g fleet.Group) string {
 	switch {
 	case len(g.PersistList()) > 0 && g.StateOn != nil:
@@ -121,7 +122,7 @@ func keptOf(g fleet.Group) string {
 	return ""
 }
 
-// systemdOf returns the release of systemd in a version by its package list, 0 if that does not say.
+// systemdOf returns the release of systemd in a version by its package list, 0 if the list does not have it.
 func (m *Chooser) systemdOf(v fleet.Digest) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -130,7 +131,7 @@ func (m *Chooser) systemdOf(v fleet.Digest) int {
 	}
 	kept, err := m.store.GetVersion(v)
 	if err != nil {
-		return 0 // deleted: nothing is known of it
+		return 0 // the version was deleted
 	}
 	p, err := image.DecodeProvenance(kept.Provenance)
 	if err != nil {
@@ -146,7 +147,7 @@ func (m *Chooser) systemdOf(v fleet.Digest) int {
 	return m.systemd[v]
 }
 
-// Args returns the kernel arguments that a boot was given. known is false if that is not on record.
+// Args returns the kernel arguments of a boot. known is false if they are not on record.
 func Args(ctx context.Context, reg *registry.Registry, id fleet.BootID) (args []string, known bool, err error) {
 	events, err := reg.Events(ctx, registry.EventFilter{Boot: id})
 	for _, e := range events {
@@ -157,7 +158,7 @@ func Args(ctx context.Context, reg *registry.Registry, id fleet.BootID) (args []
 	return args, known, err
 }
 
-// Command returns the command to a node for a method, and its description for people.
+// Command returns the command that makes a node reboot by a method, and its description for people.
 func Command(m fleet.BootMethod) (kind api.NodeCommandKind, did string) {
 	switch m {
 	case fleet.MethodSoftReboot:

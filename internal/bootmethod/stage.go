@@ -12,7 +12,7 @@ import (
 func (m *Chooser) CheckStage(ctx context.Context, ask fleet.BootMethod, n fleet.Node, b registry.Boot) error {
 	is, why, err := m.Choose(ctx, ask, Ahead(ctx, m.registry, n), b)
 	if err == nil && is != fleet.MethodSoftReboot {
-		err = fmt.Errorf("only what is gone to by soft-reboot is fetched ahead, and this is by %s: %s", is, why)
+		err = fmt.Errorf("a version is fetched ahead only for a soft-reboot, and the next boot is by %s: %s", is, why)
 	}
 	return err
 }
@@ -22,8 +22,8 @@ type Reader interface {
 	View(context.Context, func(*registry.Tx) error) error
 }
 
-// Ahead returns a node as it will be when the rollout that it waits in takes it: with the rollout's version. A rollout
-// that cannot be read counts as none.
+// Ahead returns a node as it will be when its rollout takes it: with the rollout's version. A rollout that cannot be
+// read counts as none.
 func Ahead(ctx context.Context, reg Reader, n fleet.Node) fleet.Node {
 	_ = reg.View(ctx, func(tx *registry.Tx) error {
 		live, err := tx.Rollouts(registry.RolloutFilter{Live: true})

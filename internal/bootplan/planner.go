@@ -19,14 +19,14 @@ import (
 // Plan is what the next boot of a node runs.
 type Plan struct {
 	Node     fleet.Node
-	Group    fleet.Group   // with what the node has otherwise
-	Classes  []fleet.Class // that its hardware is of
+	Group    fleet.Group   // with the node's overrides
+	Classes  []fleet.Class // the hardware classes that the node belongs to
 	Image    fleet.Ref
 	Version  fleet.Digest
 	Manifest image.Manifest
 }
 
-// Programs knows for which processors there is a node's program.
+// Programs knows which architectures have a node's program.
 type Programs interface {
 	// Has returns why nodes of an architecture cannot boot, nil if they can.
 	Has(architecture string) error
@@ -46,7 +46,7 @@ func New(reg *registry.Registry, v *versions.Cache, p Programs, rebootAfter time
 }
 
 // Plan decides what a node boots: its own version if it has one, else that of a rollout, else its group's. told is the
-// hardware as its boot loader reports it; for a node that never booted nothing else is known.
+// hardware as the boot loader reports it; of a node that never booted nothing else is known.
 func (s *Planner) Plan(ctx context.Context, node fleet.Node, told fleet.Hardware) (Plan, error) {
 	p := Plan{Node: node}
 	err := s.registry.View(ctx, func(tx *registry.Tx) (err error) {
@@ -90,7 +90,7 @@ func (s *Planner) Plan(ctx context.Context, node fleet.Node, told fleet.Hardware
 	return p, s.programs.Has(p.Manifest.Architecture)
 }
 
-// sameArchitecture refuses a version that this machine's processor does not run.
+// sameArchitecture returns an error if the machine's processor cannot run the version.
 func sameArchitecture(p Plan, told fleet.Hardware) error {
 	is, want := told.Architecture, p.Manifest.Architecture
 	if is == "" || is == want {
@@ -106,7 +106,7 @@ func sameArchitecture(p Plan, told fleet.Hardware) error {
 		))
 }
 
-// KernelArgs are all kernel arguments of the plan, in the order in which the kernel reads them.
+// KernelArgs returns all kernel arguments of the plan, in the order in which the kernel reads them.
 func (p Plan) KernelArgs() []string {
 	args := slices.Concat(p.Manifest.CommandLine, p.Group.KernelArgs)
 	for _, c := range p.Classes {
@@ -115,7 +115,7 @@ func (p Plan) KernelArgs() []string {
 	return append(args, p.Node.KernelArgs...)
 }
 
-// HardwareClasses are the hardware classes that a node is of.
+// HardwareClasses returns the hardware classes that a node belongs to.
 func HardwareClasses(tx *registry.Tx, node fleet.Node, told fleet.Hardware) ([]fleet.Class, error) {
 	all, err := tx.Classes()
 	if err != nil || len(all) == 0 {
@@ -125,7 +125,7 @@ func HardwareClasses(tx *registry.Tx, node fleet.Node, told fleet.Hardware) ([]f
 	return fleet.ClassesOf(reported[node.Name].With(told), all), err
 }
 
-// RebootAfter returns after what time a stuck boot of a node of this group begins anew.
+// RebootAfter returns after how long a stuck boot of a node of this group restarts.
 func (s *Planner) RebootAfter(g fleet.Group) time.Duration {
 	return cmp.Or(fleet.ValueOf(g.RebootAfter), s.reboot)
 }

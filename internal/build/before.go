@@ -9,16 +9,15 @@ import (
 	"pando/internal/image"
 )
 
-// before is the manifest of the version that a tree is a copy of, if it has the same kernel. What was below /boot,
-// such as the options of the kernel's build, is in no version: what is known by them is taken from what that
-// version became.
+// before returns the manifest of the version that the tree is a copy of, if both have the same kernel. A version does
+// not store what was below /boot, such as the kernel's build options, so the build derives them from this manifest.
 func (b *builder) before(release string) (image.Manifest, bool) {
 	if b.Parent == "" {
 		return image.Manifest{}, false
 	}
 	v, err := b.Store.GetVersion(b.Parent)
 	if err != nil {
-		return image.Manifest{}, false // it is only asked for what it was
+		return image.Manifest{}, false // without a known parent the build only lacks hints
 	}
 	m, err := image.Decode(v.Manifest)
 	if err != nil || m.Kernel.Release != release {
@@ -27,11 +26,12 @@ func (b *builder) before(release string) (image.Manifest, bool) {
 	return m, true
 }
 
-// largestDrivers bounds what is unpacked of a part of K to look into it, in bytes.
+// largestDrivers bounds the unpacked size of a driver archive that packedBefore searches, in bytes.
 const largestDrivers = 512 << 20
 
-// packedBefore reports whether that version has modules that its kernel unpacks. Otherwise a copy would have other
-// drivers than what it is a copy of: a fifth larger, and another K, for which a node that runs needs a new kernel.
+// packedBefore reports whether the parent version has .ko.xz modules, which its kernel unpacks itself. The copy then
+// keeps them packed. Otherwise its drivers would differ from the parent's, and running nodes would need a new
+// initramfs.
 func (b *builder) packedBefore(ctx context.Context, release string) bool {
 	m, ok := b.before(release)
 	if !ok {

@@ -30,17 +30,18 @@ type Options struct {
 	FromDir string
 	Source  Source
 
-	// gives the tree its kernel; not allowed with FromDir, which is never written, or with a base. nil: the tree has
-	// one
+	// KernelFrom gives the tree its kernel. It is not allowed with FromDir, which is never written, or with a base.
+	// nil: the tree has a kernel.
 	KernelFrom *KernelFrom
 
-	// release of the kernel among several of the tree, or of KernelFrom; "": the recipe's, or the one to be preferred
+	// Kernel selects a kernel release if the tree, or KernelFrom, has several. "": the recipe's choice, else the
+	// preferred one.
 	Kernel string
 
 	Store *store.Dir            // gets the objects and the manifest
 	Work  string                // directory for unfinished work, on a disk with room for the tree and the raw image
-	Keys  []minisign.PrivateKey // sign the manifest; none: it is signed where its key is kept
-	// kind of root file system (image.FileSystems); "": what the kernel of the tree can read
+	Keys  []minisign.PrivateKey // sign the manifest; none: it is signed later, on the machine that has the key
+	// Format is the kind of root file system (image.FileSystems). "": the first that the kernel of the tree can read.
 	Format   string
 	Firmware string // directory looked at before the tree's /lib/firmware; "" none
 
@@ -51,22 +52,23 @@ type Options struct {
 	FreshTree   bool     // install or fill again, also if an interrupted build left a whole tree
 	Builder     string   // version of Pando, for the provenance
 
-	// Of a directory that is a changed version: which one, and what changed it. They are for the provenance.
+	// Parent and Command are set if the directory is a changed version: that version, and the command that changed
+	// it. They go into the provenance.
 	Parent  fleet.Digest
 	Command []string
 
-	extends *extends // of a tree that is laid over a version and boots nothing; nil: a version that nodes boot
+	extends *extends // set if the version is an extension, which boots no node
 
 	Log      *slog.Logger         // nil: nothing is logged
-	Progress func(steps.Progress) // nil: nobody is told; called from one goroutine at a time
+	Progress func(steps.Progress) // nil: no progress is reported; called from one goroutine at a time
 	Now      func() time.Time     // nil: time.Now; only for the provenance and for the age of a tree
 
-	// of what drivers packs; nil: nothing is checked
+	// needs checks the tree for what drivers will pack. nil: nothing is checked.
 	needs   func(context.Context, initramfs.DriverOptions) error
-	drivers func(context.Context, initramfs.DriverOptions) ([]initramfs.DriverCPIO, error) // nil: Drivers
-	// install recipes without layers
+	drivers func(context.Context, initramfs.DriverOptions) ([]initramfs.DriverCPIO, error) // nil: initramfs.Drivers
+	// atOnce installs recipes without layers.
 	atOnce bool
-	// take a tree without init; the trees of tests boot nowhere
+	// anyInit accepts a tree without an init program. Tests set it, because their trees boot nowhere.
 	anyInit bool
 }
 
@@ -78,7 +80,7 @@ const (
 	StepKernel   = "kernel"   // kernel and drivers are stored
 	StepObjects  = "objects"  // chunks are packed and stored
 	StepManifest = "manifest" // the version is signed and published
-	StepPack     = "pack"     // of extensions: what nodes give each other is packed
+	StepPack     = "pack"     // of extensions: the boot pack is made, from which nodes share the extension
 )
 
 // Steps lists the steps of an image in order.
@@ -86,7 +88,7 @@ func Steps() []string {
 	return []string{StepTree, StepScan, StepErofs, StepKernel, StepObjects, StepManifest}
 }
 
-// Result is a version that is in the store, and what it took.
+// Result describes a version in the store and what its build stored.
 type Result struct {
 	Version    fleet.Digest
 	Existed    bool // the store had this version already
@@ -94,13 +96,13 @@ type Result struct {
 	Provenance image.Provenance
 	Chunks     int   // extents of the root file system that have an object
 	Objects    int64 // distinct objects of the version, all kinds
-	NewObjects int64 // of those, the ones the store did not have
-	NewBytes   int64 // their bytes as stored
+	NewObjects int64 // objects that the store did not have before
+	NewBytes   int64 // bytes of the new objects, as stored
 	Elapsed    map[string]time.Duration
 }
 
-// Image builds a version and puts it into the store. If it is interrupted at any moment, also by a full disk or a power
-// cut, the store stays consistent and the same call continues.
+// Image builds a version and puts it into the store. A build may be interrupted at any moment, also by a full disk or
+// a power cut: the store stays consistent and the same call continues.
 func Image(ctx context.Context, opt Options) (Result, error) {
 	b, err := newBuilder(opt)
 	if err != nil {
@@ -121,13 +123,13 @@ type builder struct {
 
 	root     string        // the tree
 	base     *base.Copy    // the copy of the version that a recipe begins with; nil without one
-	maker    *recipe.Maker // what makes the tree of a recipe; nil without one
-	origin   *image.Origin // what the source says of it; nil without a source
-	kernel   string        // release of the kernel that the tree was given; "" it has one
+	maker    *recipe.Maker // makes the tree of a recipe; nil without a recipe
+	origin   *image.Origin // where the source says that the tree comes from; nil without a source
+	kernel   string        // release of the kernel that KernelFrom put into the tree; "": the tree has its own kernel
 	scan     rootfs.Scan
 	format   string        // kind of root file system
-	mkfs     string        // what wrote it, and of which version
-	early    *earlyDrivers // being packed
+	mkfs     string        // program that wrote the raw image, with its version
+	early    *earlyDrivers // drivers that a background goroutine packs
 	manifest image.Manifest
 	counter  *rootfs.Counter
 }
@@ -185,7 +187,7 @@ func newBuilder(opt Options) (*builder, error) {
 	return b, nil
 }
 
-// run goes through the steps.
+// run carries out the steps in order.
 func (b *builder) run(ctx context.Context) (err error) {
 	if os.Geteuid() != 0 {
 		return errors.New("it must run as root: the tree has files of many owners, and device nodes")
@@ -265,10 +267,10 @@ func (b *builder) addRoot(ctx context.Context) error {
 	return err
 }
 
-// at returns the report function for a step.
+// at returns the progress function for a step.
 func (b *builder) at(step string) func(steps.Progress) { return within(step, b.Progress) }
 
-// within returns a report function that adds the name of a step.
+// within returns a progress function that adds the name of a step.
 func within(step string, tell func(steps.Progress)) func(steps.Progress) {
 	return func(p steps.Progress) {
 		p.Step = step
@@ -276,7 +278,7 @@ func within(step string, tell func(steps.Progress)) func(steps.Progress) {
 	}
 }
 
-// lockStore waits for other writers, and says so.
+// lockStore locks the store. If another process writes to it, lockStore reports that and waits.
 func (b *builder) lockStore(ctx context.Context) (func(), error) {
 	unlock, err := b.Store.TryLock("image build")
 	var locked *store.LockedError

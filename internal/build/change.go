@@ -18,22 +18,23 @@ import (
 	"pando/internal/workdir"
 )
 
-// ChangeOptions says which version is changed, and how.
+// ChangeOptions says which version to change, and how.
 type ChangeOptions struct {
 	Image   string        // its name, for people
 	Version fleet.Digest  // the version of which a copy is changed
 	Command mount.Command // runs in the copy; Root, Tmp and Hostname are set by Change
-	Resume  bool          // go on with a copy that was changed before and could not be stored
-	Fresh   bool          // throw such a copy away
+	Resume  bool          // continue with a changed copy that an earlier call could not store
+	Fresh   bool          // discard such a copy
 
-	// Keep is asked whether a version is made though the command ended with a status that is not zero. nil: it is not.
+	// Keep is called if the command ends with a non-zero status, and decides whether a version is still made. nil: no
+	// version is made.
 	Keep func(status int) bool
 
-	// Build says where the new version goes. It has no source; its command line comes after that of the version.
+	// Build says where the new version goes. It has no source; its command line is appended to that of the version.
 	Build Options
 }
 
-// UnfinishedError means that a changed copy is kept which could not be made into a version.
+// UnfinishedError means that a changed copy could not be made into a version and was kept.
 type UnfinishedError struct {
 	Image string
 	Path  string
@@ -43,9 +44,9 @@ func (e *UnfinishedError) Error() string {
 	return fmt.Sprintf("an earlier change of %s could not be stored and is kept in %s", e.Image, e.Path)
 }
 
-// Change runs a command in a writable copy of a version and makes a version of the result. If the command fails it
-// returns that error and makes nothing. The copied version stays as it is. The new tree is the old one with the
-// command's changes, without leftovers that no image should have (see leftovers).
+// Change runs a command in a writable copy of a version and makes a version of the result. If the command fails,
+// Change returns its error and makes nothing. The new tree is the old one with the command's changes, without the
+// files that base.Copy.Clean removes. The old version does not change.
 func Change(ctx context.Context, opt ChangeOptions) (Result, error) {
 	c := &change{ChangeOptions: opt}
 	if c.Build.Progress == nil {
@@ -93,11 +94,11 @@ func (c *change) run(ctx context.Context) (result Result, err error) {
 		return result, err
 	}
 	result, err = c.build(ctx)
-	kept = err != nil // it may be hours of somebody's work
+	kept = err != nil // the changes may be hours of somebody's work
 	return result, err
 }
 
-// clear removes what an earlier change left, unless this one resumes it.
+// clear removes the work of an earlier change, unless this change resumes it.
 func (c *change) clear() error {
 	_, whole := c.work.Stamped(workdir.ChangedPart, string(c.Version))
 	switch {
@@ -120,7 +121,7 @@ func (c *change) drop() error {
 	return nil
 }
 
-// inside runs the command.
+// inside runs the command in the copy.
 func (c *change) inside(ctx context.Context) error {
 	command := c.Command
 	command.Root, command.Hostname, command.Tmp = c.base.Root, c.Image, c.work.File("tmp")
@@ -142,7 +143,7 @@ func (c *change) inside(ctx context.Context) error {
 	return c.base.Clean(within(StepTree, c.Build.Progress))
 }
 
-// build makes a version of the copy.
+// build makes a version of the changed copy.
 func (c *change) build(ctx context.Context) (Result, error) {
 	opt := c.Build
 	if opt.Kernel == "" {
@@ -152,7 +153,7 @@ func (c *change) build(ctx context.Context) (Result, error) {
 		was := c.base.Manifest
 		can, _ := kernel.FileSystems(c.base.Root, k.Release)
 		if k.Release == was.Kernel.Release || slices.Contains(can, was.Root.FileSystem) {
-			opt.Format = was.Root.FileSystem // as it was, unless the kernel that can read it went
+			opt.Format = was.Root.FileSystem // the same as before, unless the kernel that can read it was removed
 		}
 	}
 	opt.FromDir, opt.Parent, opt.Command = c.base.Root, c.Version, c.Command.Args

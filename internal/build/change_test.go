@@ -31,10 +31,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// programs are what a tree of these tests can run.
+// programs are the programs that the tree of these tests can run.
 var programs = []string{"sh", "cat", "mkdir", "rm", "touch", "ln", "mv", "chmod", "sleep", "id", "env"}
 
-// runnableTree is the awkward tree with a shell, and with the directories that a system has.
+// runnableTree is the tree of awkward files with a shell and the usual directories of a system.
 func runnableTree(t *testing.T) string {
 	t.Helper()
 	testkit.NeedBuilder(t)
@@ -54,7 +54,7 @@ func runnableTree(t *testing.T) string {
 	return tree
 }
 
-// changeOptions is a change of a version by a script.
+// changeOptions returns options that change a version by a script.
 func changeOptions(t *testing.T, data string, of Result, script string) (ChangeOptions, *bytes.Buffer) {
 	t.Helper()
 	var out bytes.Buffer
@@ -69,7 +69,7 @@ func changeOptions(t *testing.T, data string, of Result, script string) (ChangeO
 	}, &out
 }
 
-// mustChange makes a new version, which is whole.
+// mustChange changes a version by a script and checks the store.
 func mustChange(t *testing.T, data string, of Result, script string) Result {
 	t.Helper()
 	opt, out := changeOptions(t, data, of, script)
@@ -83,13 +83,13 @@ func mustChange(t *testing.T, data string, of Result, script string) Result {
 	return r
 }
 
-// rootOf is what describe says of the root of a version.
+// rootOf describes the root file system of a version.
 func rootOf(t *testing.T, opt Options, m image.Manifest) []string {
 	t.Helper()
 	return testkit.Describe(t, testkit.MountAt(t, "-t", "erofs", "-o", "loop,ro", rawOf(t, opt.Store, m)))
 }
 
-// What a command changes is in the new version, nothing else is, and the old version stays.
+// TestChange: the new version has what the command changed and nothing else; the old version does not change.
 func TestChange(t *testing.T) {
 	tree, data := runnableTree(t), t.TempDir()
 	opt := testOptions(t, data, tree)
@@ -120,7 +120,8 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// A command that changes nothing makes the version that was there: links, attributes, times and holes are as they were.
+// TestChangeOfNothing: a command that changes nothing gives the same version, with the same links, attributes, times
+// and holes.
 func TestChangeOfNothing(t *testing.T) {
 	tree, data := runnableTree(t), t.TempDir()
 	opt := testOptions(t, data, tree)
@@ -138,8 +139,8 @@ func TestChangeOfNothing(t *testing.T) {
 	}
 }
 
-// What a kernel can read may be known from /boot only, which no version has: a copy stays what it was, and so does
-// a recipe's.
+// TestChangeKeepsTheFormat: which formats a kernel can read may be known only from /boot, which a version does not
+// have. A changed copy, or a recipe with a base, keeps the format of the version.
 func TestChangeKeepsTheFormat(t *testing.T) {
 	tree, data := runnableTree(t), t.TempDir()
 	if err := os.WriteFile(filepath.Join(tree, "boot/config-6.1.0-test"), []byte("CONFIG_SQUASHFS=y\n"),
@@ -166,8 +167,8 @@ func TestChangeKeepsTheFormat(t *testing.T) {
 	}
 }
 
-// That a kernel unpacks its modules itself is known from /boot only, too: a copy has the drivers of what it is a
-// copy of.
+// TestChangeKeepsTheDrivers: that a kernel unpacks its modules itself is also known only from /boot. A copy has the
+// same drivers as its version.
 func TestChangeKeepsTheDrivers(t *testing.T) {
 	for name, kept := range map[string]bool{"r8169.ko.xz": true, "r8169.ko": false} {
 		tree, data := runnableTree(t), t.TempDir()
@@ -202,7 +203,7 @@ func TestChangeKeepsTheDrivers(t *testing.T) {
 	}
 }
 
-// A command that fails makes nothing, unless somebody says that it is to be kept.
+// TestChangeFails: a command that fails makes no version, unless Keep says so.
 func TestChangeFails(t *testing.T) {
 	tree, data := runnableTree(t), t.TempDir()
 	first := mustBuild(t, testOptions(t, data, tree))
@@ -224,7 +225,8 @@ func TestChangeFails(t *testing.T) {
 	checkStore(t, opt.Build.Store, 2)
 }
 
-// What could not be stored is kept, and gone on with.
+// TestChangeThatCannotBeStored: a changed copy that could not be stored is kept, and the next call can resume with
+// it.
 func TestChangeThatCannotBeStored(t *testing.T) {
 	tree, data := runnableTree(t), t.TempDir()
 	first := mustBuild(t, testOptions(t, data, tree))
@@ -253,7 +255,7 @@ func TestChangeThatCannotBeStored(t *testing.T) {
 	}
 }
 
-// TestKilledChange is what the process runs that TestChangeIsKilled kills.
+// TestKilledChange is the body of the process that TestChangeIsKilled kills.
 func TestKilledChange(t *testing.T) {
 	data, version := os.Getenv("PANDO_TEST_DATA"), os.Getenv("PANDO_TEST_VERSION")
 	if data == "" || version == "" {
@@ -269,8 +271,8 @@ func TestKilledChange(t *testing.T) {
 	fmt.Println(err)
 }
 
-// Killed in the middle, it leaves no mounts and no processes; the store is whole, and the next change starts from
-// the version.
+// TestChangeIsKilled: a killed change leaves no mounts and no processes. The store is good, and the next change
+// starts from the version.
 func TestChangeIsKilled(t *testing.T) {
 	tree, data := runnableTree(t), t.TempDir()
 	first := mustBuild(t, testOptions(t, data, tree))

@@ -17,7 +17,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// The drivers of disks come out of a version's own root, without those of base, and are the same each time.
+// TestDiskDrivers: disk drivers are read from the version's own root, without the modules of base, and are the same
+// each time.
 func TestDiskDrivers(t *testing.T) {
 	testkit.NeedBuilder(t)
 	root := testkit.FakeTree(t)
@@ -92,7 +93,7 @@ func unpack(t *testing.T, packed []byte) string {
 	return string(raw)
 }
 
-// DriverSet finds the description in a driver cpio.
+// driverSet reads the DriverSet in a driver cpio.
 func driverSet(t *testing.T, d initramfs.DriverCPIO) image.DriverSet {
 	t.Helper()
 	raw := unpack(t, d.Data)

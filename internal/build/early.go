@@ -7,8 +7,8 @@ import (
 	"pando/internal/rawdigest"
 )
 
-// earlyDrivers are the drivers while they are packed: that needs the tree alone, and takes processors that wait
-// while one of them writes the raw image.
+// earlyDrivers is the packing of drivers in the background. It reads only the tree, and uses processors that are idle
+// while mkfs.erofs writes the raw image with one.
 type earlyDrivers struct {
 	stop   context.CancelFunc
 	done   chan struct{}
@@ -18,7 +18,8 @@ type earlyDrivers struct {
 	err    error
 }
 
-// beginDrivers packs them beside the steps that follow. What was packed before and is in the store is not packed again.
+// beginDrivers packs the drivers in a goroutine while the next steps run. Archives that the store already has are not
+// compressed again.
 func (b *builder) beginDrivers(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	d := &earlyDrivers{stop: stop, done: make(chan struct{})}
@@ -28,7 +29,7 @@ func (b *builder) beginDrivers(ctx context.Context) {
 		if d.kernel, d.err = b.kernelOf(); d.err != nil {
 			return
 		}
-		var memory *rawdigest.Cache // to read only: the store is not locked yet
+		var memory *rawdigest.Cache // read only: the store is not locked yet
 		if memory, d.err = rawdigest.Open(b.Store); d.err != nil {
 			return
 		}
@@ -39,7 +40,7 @@ func (b *builder) beginDrivers(ctx context.Context) {
 	}()
 }
 
-// endDrivers waits until nothing reads the tree any more.
+// endDrivers stops the packing and waits until it no longer reads the tree.
 func (b *builder) endDrivers() {
 	if b.early != nil {
 		b.early.stop()

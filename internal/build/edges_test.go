@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// buildAndMount builds a tree and returns where its root file system, put together from the store, is mounted.
+// buildAndMount builds a tree, extracts its root file system from the store, and returns the mount point.
 func buildAndMount(t *testing.T, tree string) (string, Result) {
 	t.Helper()
 	opt := testOptions(t, t.TempDir(), tree)
@@ -37,7 +37,8 @@ func TestEdgesSurvive(t *testing.T) {
 	}
 }
 
-// Attributes at the limits of EROFS survive. They are made on tmpfs: ext4 holds 4 KB of them.
+// TestLargeXattrsSurvive: attributes as large as EROFS can store survive. They are made on tmpfs, because ext4 stores
+// only 4 KB of them.
 func TestLargeXattrsSurvive(t *testing.T) {
 	testkit.NeedBuilder(t)
 	most := strings.Repeat("v", rootfs.MaxXattr)
@@ -70,7 +71,7 @@ func TestLargeXattrsSurvive(t *testing.T) {
 	testkit.CompareTrees(t, testkit.Describe(t, root), testkit.Describe(t, tree))
 }
 
-// What an image cannot hold is refused with the name of the file, before anything is written.
+// TestLimitsNameTheFile: a file that an image cannot store is refused by name before anything is written.
 func TestLimitsNameTheFile(t *testing.T) {
 	testkit.NeedBuilder(t)
 	zeros := strings.Repeat("\x00", 60000)
@@ -122,7 +123,8 @@ func TestLimitsNameTheFile(t *testing.T) {
 	}
 }
 
-// makeLongPath makes depth directories inside each other by handles: their path is longer than Linux takes.
+// makeLongPath makes depth nested directories through file descriptors, because their path is longer than Linux
+// accepts.
 func makeLongPath(dir, name string, depth int) error {
 	fd, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	for range depth {
@@ -140,7 +142,7 @@ func makeLongPath(dir, name string, depth int) error {
 	return err
 }
 
-// A name of 255 bytes survives, or is refused where mkfs.erofs would cut off its end.
+// TestLongestName: a name of 255 bytes survives, or is refused if mkfs.erofs would truncate it.
 func TestLongestName(t *testing.T) {
 	testkit.NeedBuilder(t)
 	version, err := rootfs.MkfsVersion(t.Context())
@@ -167,7 +169,8 @@ func TestLongestName(t *testing.T) {
 	checkStore(t, opt.Store, 0)
 }
 
-// mkfs.erofs does not write times before 1970. Who builds is told, and the files get the super block's time.
+// TestTimesBefore1970: mkfs.erofs cannot write times before 1970. The build warns, and the files get the super
+// block's time.
 func TestTimesBefore1970(t *testing.T) {
 	testkit.NeedBuilder(t)
 	tree := t.TempDir()
@@ -208,7 +211,7 @@ func TestTimesBefore1970(t *testing.T) {
 	}
 }
 
-// A kernel that is one file with two names, in /boot and beside its modules, keeps the name that is not in /boot.
+// TestHardLinkIntoBoot: a kernel file with a name in /boot and another beside its modules keeps the latter name.
 func TestHardLinkIntoBoot(t *testing.T) {
 	testkit.NeedBuilder(t)
 	tree := t.TempDir()
@@ -233,7 +236,8 @@ func TestHardLinkIntoBoot(t *testing.T) {
 	}
 }
 
-// A raw image has no holes: where the disk has no room for those of a tree, the error names the file that has most.
+// TestHugeSparseFile: the raw image has no holes. If the disk has no room for the holes of the tree, the error names
+// the file with the largest ones.
 func TestHugeSparseFile(t *testing.T) {
 	testkit.NeedBuilder(t)
 	tree := t.TempDir()

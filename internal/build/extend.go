@@ -23,23 +23,24 @@ import (
 	"pando/internal/workdir"
 )
 
-// ExtendOptions says what the extension of a version consists of. Exactly one of Packages, Tree and Command is set.
+// ExtendOptions says what the extension of a version contains. Exactly one of Packages, Tree and Command is set.
 type ExtendOptions struct {
 	Name string       // of the extension
-	Base fleet.Digest // the version that it is made on, and the only one that it fits
+	Base fleet.Digest // version that the extension is made for; it fits no other
 
-	Packages []string      // of the distribution, by the names that apt-get has for them
-	Tree     string        // directory whose usr and opt are taken
+	Packages []string      // package names, as apt-get knows them
+	Tree     string        // directory whose usr and opt are copied
 	Command  mount.Command // runs in a copy of the base; Root, Tmp and Hostname are set by Extend
 
-	Force bool // make it though something that it needs cannot be carried
+	Force bool // make the extension even if something that it needs cannot be in it
 
 	// Build says where the version goes. It has no source.
 	Build Options
 }
 
-// Extend makes a version that running nodes lay over the version Base: what packages, a directory or a command
-// bring to /usr and /opt. What they change elsewhere becomes warnings of its provenance.
+// Extend makes an extension of the version Base, which running nodes mount over that version: the changes that
+// packages, a directory or a command make in /usr and /opt. Changes in other directories become warnings in its
+// provenance.
 func Extend(ctx context.Context, opt ExtendOptions) (Result, error) {
 	e := &extend{ExtendOptions: opt}
 	if e.Build.Progress == nil {
@@ -59,7 +60,7 @@ type extend struct {
 	made extension.Extension
 }
 
-// extendParts are the parts of the work directory that are made anew each time.
+// extendParts are the parts of the work directory that each run makes again.
 func extendParts() []string { return []string{"upper", "overlay", "tmp", "extension"} }
 
 // at returns the report function for a step.
@@ -119,8 +120,8 @@ func (e *extend) run(ctx context.Context) (result Result, err error) {
 	return result, e.work.Remove()
 }
 
-// pack makes the boot pack that nodes share the extension by. A version that is signed where its key is kept has
-// none: nodes would not take it.
+// pack makes the boot pack from which nodes share the extension. A version that is signed later, on the machine that
+// has the key, gets none: nodes would not accept it.
 func (e *extend) pack(ctx context.Context, r Result) error {
 	has, err := e.Build.Store.Packs(r.Version)
 	if err != nil || len(e.Build.Keys) == 0 || len(has) > 0 && r.Existed {
@@ -164,9 +165,9 @@ func (e *extend) check() error {
 	return nil
 }
 
-// fill brings what is new into the copy of the base.
+// fill puts the content of the extension into the copy of the base.
 func (e *extend) fill(ctx context.Context) error {
-	own := len(e.Packages) == 0 && e.Tree == "" // a command, which may ask things
+	own := len(e.Packages) == 0 && e.Tree == "" // a command, which may want to read from the terminal
 	e.Build.Progress(steps.Progress{Step: StepTree, Note: "over " + e.Base.Short(), Held: own})
 	switch {
 	case len(e.Packages) > 0:
@@ -190,7 +191,7 @@ func (e *extend) fill(ctx context.Context) error {
 	return command.Run(ctx)
 }
 
-// copyTree copies what a directory has for an extension, and tells what else there is.
+// copyTree copies usr and opt of a directory and reports its other entries.
 func (e *extend) copyTree(ctx context.Context) error {
 	entries, err := os.ReadDir(e.Tree)
 	if err != nil {
@@ -222,7 +223,7 @@ func (e *extend) copyTree(ctx context.Context) error {
 // build makes a version of the extension's tree.
 func (e *extend) build(ctx context.Context, tree string) (Result, error) {
 	opt := e.Build
-	opt.FromDir, opt.Format = tree, e.base.Manifest.Root.FileSystem // which the kernel of the base can read
+	opt.FromDir, opt.Format = tree, e.base.Manifest.Root.FileSystem // the base's kernel can read this format
 	opt.Command = e.Command.Args
 	if len(e.Packages) > 0 {
 		opt.Command = append([]string{"apt-get", "install"}, e.Packages...)
@@ -239,16 +240,16 @@ func (e *extend) build(ctx context.Context, tree string) (Result, error) {
 	return Image(ctx, opt)
 }
 
-// extends is what a build knows of an extension that it makes.
+// extends is what a build knows about the extension that it makes.
 type extends struct {
 	image.Extends
 	architecture string
-	packages     []image.Package // that are not in the base, or of another version there
-	tree         string          // the directory that it was made from; ""
+	packages     []image.Package // packages that the base does not have in this version
+	tree         string          // directory that the extension was made from; "" if none
 	warnings     []string
 }
 
-// scanExtension does what scanTree does, for the tree of an extension, which has neither kernel nor init.
+// scanExtension is scanTree for the tree of an extension, which has neither kernel nor init.
 func (b *builder) scanExtension() {
 	b.format, b.manifest.Architecture, b.manifest.Extends = b.Format, b.extends.architecture, &b.extends.Extends
 	b.result.Provenance.Warnings = b.extends.warnings

@@ -14,7 +14,7 @@ import (
 	"pando/internal/testkit"
 )
 
-// extendOptions is an extension of a version by a script.
+// extendOptions returns options that make an extension of a version by a script.
 func extendOptions(t *testing.T, data string, of Result, script string) ExtendOptions {
 	t.Helper()
 	build := testOptions(t, data, "")
@@ -44,8 +44,8 @@ func extensionBase(t *testing.T) (data string, first Result) {
 	return data, mustBuild(t, testOptions(t, data, tree))
 }
 
-// What a command brings to /usr and /opt is all that an extension has, with the names by which programs and
-// services are found; the rest is told.
+// TestExtend: an extension has everything that the command added to /usr and /opt, and nothing else. Programs and
+// services can be found by their names. Other changes are reported.
 func TestExtend(t *testing.T) {
 	data, first := extensionBase(t)
 	opt := extendOptions(t, data, first, `
@@ -108,7 +108,7 @@ func TestExtend(t *testing.T) {
 	}
 }
 
-// What needs an account does not become an extension, unless that is wanted all the same.
+// TestExtendEssential: a change that needs an account makes no extension, unless Force is set.
 func TestExtendEssential(t *testing.T) {
 	data, first := extensionBase(t)
 	opt := extendOptions(t, data, first, "echo x > /usr/x; echo daemon:x:200:200::/:/bin/false >> /etc/passwd")
@@ -123,7 +123,7 @@ func TestExtendEssential(t *testing.T) {
 	}
 }
 
-// A directory has what it has below usr and opt, and must have one of them.
+// TestExtendByTree: only usr and opt of a directory are copied, and it must have one of them.
 func TestExtendByTree(t *testing.T) {
 	data, first := extensionBase(t)
 	opt := extendOptions(t, data, first, "")

@@ -17,7 +17,7 @@ import (
 	"pando/internal/testkit"
 )
 
-// twoTrees are a tree, and the same after a change.
+// twoTrees returns a tree and the same tree after a change.
 func twoTrees(t *testing.T) (first, second string) {
 	t.Helper()
 	testkit.NeedBuilder(t)
@@ -33,7 +33,7 @@ func twoTrees(t *testing.T) (first, second string) {
 	return first, second
 }
 
-// faulty builds with a disk below the store.
+// faulty returns options with a faulty disk below the store.
 func faulty(t *testing.T, data, tree string, disk store.Disk) Options {
 	t.Helper()
 	opt := testOptions(t, data, tree)
@@ -45,7 +45,7 @@ func faulty(t *testing.T, data, tree string, disk store.Disk) Options {
 	return opt
 }
 
-// afterwards looks at a store after a fault, as the next process finds it.
+// afterwards opens a store after a fault, as the next process would find it.
 func afterwards(t *testing.T, data string, disk *testkit.Disk, fault testkit.Fault, seed uint64) *store.Dir {
 	t.Helper()
 	if fault == testkit.Cut {
@@ -65,7 +65,7 @@ func afterwards(t *testing.T, data string, disk *testkit.Disk, fault testkit.Fau
 	return d
 }
 
-// expected reports whether an error is that of a fault.
+// expected reports whether an error is the expected one of a fault.
 func expected(fault testkit.Fault, err error) bool {
 	return errors.Is(
 		err,
@@ -76,8 +76,8 @@ func expected(fault testkit.Fault, err error) bool {
 
 var faults = []testkit.Fault{testkit.Refuse, testkit.Full, testkit.Kill, testkit.Cut}
 
-// Whatever fails at whatever operation of a build on the store: the store is whole, the version that was there too,
-// and the next build gives what it would have given.
+// TestBuildWithAFaultAnywhere: if any operation of a build on the store fails, the store and the earlier version stay
+// good, and the next build gives the usual result.
 func TestBuildWithAFaultAnywhere(t *testing.T) {
 	first, second := twoTrees(t)
 	data := t.TempDir()
@@ -126,7 +126,7 @@ func TestBuildWithAFaultAnywhere(t *testing.T) {
 	}
 }
 
-// The same for the removal of a version.
+// TestSweepWithAFaultAnywhere does the same with the removal of a version.
 func TestSweepWithAFaultAnywhere(t *testing.T) {
 	first, second := twoTrees(t)
 	data := t.TempDir()
@@ -172,7 +172,7 @@ func TestSweepWithAFaultAnywhere(t *testing.T) {
 	}
 }
 
-// copyOf copies a data directory.
+// copyOf returns a copy of a data directory.
 func copyOf(t *testing.T, data string) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "data")

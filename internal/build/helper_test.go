@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
-// testKey is the same in every test, so that signatures are too.
+// testKey returns the same key in every test, so that signatures are the same, too.
 func testKey(t testing.TB) (string, minisign.PrivateKey) {
 	t.Helper()
 	pub, key, err := minisign.GenerateKey(bytes.NewReader(bytes.Repeat([]byte{7}, 64)))
@@ -28,7 +28,7 @@ func testKey(t testing.TB) (string, minisign.PrivateKey) {
 	return pub.String(), key
 }
 
-// testOptions builds from a directory with drivers that are three bytes long.
+// testOptions returns options for a build from a directory, with tiny drivers.
 func testOptions(t testing.TB, data, dir string) Options {
 	t.Helper()
 	d, err := store.OpenDir(filepath.Join(data, "store"))
@@ -54,7 +54,7 @@ func mustBuild(t testing.TB, opt Options) Result {
 	return r
 }
 
-// checkStore fails the test unless the store is whole and has so many versions.
+// checkStore fails the test unless the store is good and has the given number of versions.
 func checkStore(t testing.TB, d *store.Dir, versions int) {
 	t.Helper()
 	pub, _ := testKey(t)
@@ -70,7 +70,7 @@ func checkStore(t testing.TB, d *store.Dir, versions int) {
 	}
 }
 
-// rawOf puts a root file system together from the store, as a node would read it.
+// rawOf extracts a root file system from the store, as a node would read it.
 func rawOf(t *testing.T, d *store.Dir, m image.Manifest) string {
 	t.Helper()
 	get := func(id chunk.ID) []byte {

@@ -44,7 +44,7 @@ func TestEverythingSurvives(t *testing.T) {
 	}
 }
 
-// A file of more than 4 GiB, nearly all of it a hole, survives and costs next to nothing in the store.
+// TestHugeFile: a file of more than 4 GiB that is nearly all hole survives, and takes little room in the store.
 func TestHugeFile(t *testing.T) {
 	testkit.NeedBuilder(t)
 	if os.Getenv("PANDO_FULL") == "" {
@@ -68,8 +68,8 @@ func TestHugeFile(t *testing.T) {
 	}
 }
 
-// The same tree, made in another order, on another file system, under another umask and locale and on
-// another day, gives the same version.
+// TestSameTreeSameDigest: the same tree gives the same version, even if it was made in another order, on another file
+// system, on another day, and under another umask and locale.
 func TestSameTreeSameDigest(t *testing.T) {
 	testkit.NeedBuilder(t)
 	nodes := testkit.AwkwardTree()
@@ -104,7 +104,7 @@ func TestSameTreeSameDigest(t *testing.T) {
 	}
 }
 
-// checkGolden compares with the digest that another machine got on another day with the same mkfs.erofs.
+// checkGolden compares the digest with that of another machine with the same mkfs.erofs.
 func checkGolden(t *testing.T, r Result) {
 	t.Helper()
 	const golden = "testdata/awkward.golden"
@@ -145,7 +145,7 @@ func readdir(t *testing.T, dir string) []string {
 	return names
 }
 
-// Our reader of EROFS agrees with another one on where each file lies.
+// TestErofsReaderAgainstAnother: the EROFS reader finds each file at the same place as another implementation.
 func TestErofsReaderAgainstAnother(t *testing.T) {
 	testkit.NeedBuilder(t)
 	tree := t.TempDir()
@@ -228,7 +228,7 @@ func TestTreesThatCannotBeBuilt(t *testing.T) {
 	}
 }
 
-// A tree that somebody writes to is not built: nobody could say what the version is of.
+// TestTreeThatChanges: a tree that changes during the build is refused.
 func TestTreeThatChanges(t *testing.T) {
 	testkit.NeedBuilder(t)
 	tree := t.TempDir()

@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// fakeInstaller puts a program called mmdebstrap in front of the real one. It counts its runs and then does
-// what script says, with the target in $target.
+// fakeInstaller puts a program named mmdebstrap first into PATH. It counts its runs and then runs script, with the
+// target in $target.
 func fakeInstaller(t *testing.T, script string) (runs func() int) {
 	t.Helper()
 	dir := t.TempDir()
@@ -40,7 +40,7 @@ func fakeInstaller(t *testing.T, script string) (runs func() int) {
 	}
 }
 
-// installs makes a tree that can be built.
+// installs returns a script that makes a tree for a build.
 func installs(t *testing.T) string {
 	t.Helper()
 	kernel := filepath.Join(t.TempDir(), "kernel")
@@ -95,7 +95,8 @@ func TestInstallerIsMissing(t *testing.T) {
 	}
 }
 
-// What was installed is used again by the next build; an archive that cannot be asked is believed for a day.
+// TestInstalledTreeIsUsedAgain: the next build reuses the installed tree. If the archive cannot be reached, the tree
+// counts as current for a day.
 func TestInstalledTreeIsUsedAgain(t *testing.T) {
 	testkit.NeedBuilder(t)
 	runs := fakeInstaller(t, installs(t))

@@ -21,7 +21,7 @@ import (
 	"pando/internal/workdir"
 )
 
-// reference builds a tree of awkward files and says what every other build of it must give.
+// reference builds a tree of awkward files and returns the result that every other build of it must have.
 func reference(t *testing.T) (tree string, want Result) {
 	t.Helper()
 	testkit.NeedBuilder(t)
@@ -58,7 +58,7 @@ func TestCancelledAnywhere(t *testing.T) {
 	}
 }
 
-// The raw image of an interrupted build is used again, and so are its objects.
+// TestResumes: the raw image of an interrupted build is reused, and so are its objects.
 func TestResumes(t *testing.T) {
 	tree, want := reference(t)
 	opt := testOptions(t, t.TempDir(), tree)
@@ -99,7 +99,7 @@ func TestResumes(t *testing.T) {
 	}
 }
 
-// killedBuild is not a test: it is what the processes run that TestKilledAnywhere kills.
+// TestKilledBuild is not a test of its own: TestKilledAnywhere runs and kills it in another process.
 func TestKilledBuild(t *testing.T) {
 	data, tree := os.Getenv("PANDO_TEST_DATA"), os.Getenv("PANDO_TEST_TREE")
 	if data == "" {
@@ -131,7 +131,7 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 }
 
-// killAfter runs a build in another process and kills it after so many reports; it returns the last one.
+// killAfter runs a build in another process and kills it after a number of reports. It returns the last one.
 func killAfter(t *testing.T, data, tree string, reports int) string {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledBuild$", "-test.v")
@@ -158,8 +158,8 @@ func killAfter(t *testing.T, data, tree string, reports int) string {
 	return last
 }
 
-// A full disk gives an error that says so and what to do, harms nothing, and with more room the same
-// command goes on.
+// TestFullDisk: the error of a full disk says what to do. Nothing is damaged, and with more room the same command
+// continues.
 func TestFullDisk(t *testing.T) {
 	tree, want := reference(t)
 	for _, c := range []struct{ storeKB, workKB int }{{100, 80000}, {3000, 80000}, {6000, 80000}, {30000, 10000}} {
@@ -185,7 +185,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// mkfs.erofs itself may find the disk full: here it is, in the middle of a file.
+// TestFullDiskInMkfs: mkfs.erofs itself finds the disk full, in the middle of a file.
 func TestFullDiskInMkfs(t *testing.T) {
 	tree, _ := reference(t)
 	work := tmpfs(t, 10000)
@@ -205,7 +205,7 @@ func tmpfs(t *testing.T, kilobytes int) string {
 	return testkit.MountAt(t, "-t", "tmpfs", "-o", fmt.Sprintf("size=%dk", kilobytes), "tmpfs")
 }
 
-// Two builds of the same directory take turns, and so do two builds into one store.
+// TestTwoBuildsAtOnce: two builds of the same directory wait for each other, as do two builds into one store.
 func TestTwoBuildsAtOnce(t *testing.T) {
 	tree, want := reference(t)
 	data := t.TempDir()

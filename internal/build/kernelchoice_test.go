@@ -10,8 +10,8 @@ import (
 	"pando/internal/testkit"
 )
 
-// TestKernelIsChosen: of several kernels the plain one is taken, with a warning that names the others; another one is
-// taken when it is asked for, by flag or recipe, and a changed copy of the image keeps it.
+// TestKernelIsChosen: of several kernels the plain one is used, with a warning that names the others. A flag or the
+// recipe can select another one, and a changed copy of the image keeps it.
 func TestKernelIsChosen(t *testing.T) {
 	const plain, debug, newer = "6.8.5-301.fc40.x86_64", "6.8.5-301.fc40.x86_64+debug", "6.9.1-300.fc40.x86_64"
 	tree, data := runnableTree(t), t.TempDir()

@@ -17,8 +17,8 @@ import (
 	"pando/internal/workdir"
 )
 
-// KernelFrom is where the kernel comes from that a tree shall have, with its modules: a version in the store, a
-// directory, or a source. One of the three is set.
+// KernelFrom says where a tree gets its kernel and modules from: a version in the store, a directory, or a source.
+// Exactly one of the three is set.
 type KernelFrom struct {
 	Name    string // as given, for people
 	Version fleet.Digest
@@ -26,7 +26,7 @@ type KernelFrom struct {
 	Source  Source
 }
 
-// key names what the kernel is taken from, for the stamp of the tree that got it.
+// key identifies where the kernel comes from, for the stamp of the tree that gets it.
 func (k *KernelFrom) key(ctx context.Context, release string) (string, error) {
 	switch {
 	case k == nil:
@@ -51,7 +51,7 @@ func (k *KernelFrom) key(ctx context.Context, release string) (string, error) {
 	return fmt.Sprintf(" kernel %s %s %d", k.Tree, found.Release, info.ModTime().UnixNano()), nil
 }
 
-// giveKernel puts the kernel into a tree that is nearly made.
+// giveKernel copies the kernel into a tree that is otherwise complete.
 func (b *builder) giveKernel(ctx context.Context, tree string) (err error) {
 	k := b.KernelFrom
 	if k == nil {
@@ -73,7 +73,7 @@ func (b *builder) giveKernel(ctx context.Context, tree string) (err error) {
 	return err
 }
 
-// kernelOfSource fills a tree of its own, only for its kernel.
+// kernelOfSource fills a separate tree from the source and takes only its kernel.
 func (b *builder) kernelOfSource(ctx context.Context, tree string) error {
 	p := source.Place{Root: b.work.File("kernel.tree"), Keep: b.work.File("kernel.source")}
 	for _, dir := range []string{p.Root, p.Keep} {
@@ -95,8 +95,8 @@ func (b *builder) kernelOfSource(ctx context.Context, tree string) error {
 	return errors.Join(workdir.RemoveTree(p.Root), workdir.RemoveTree(p.Keep))
 }
 
-// kernelOfVersion takes the modules from a version's root file system, which is mounted for that, and the kernel
-// from the store.
+// kernelOfVersion takes the modules from a version's root file system, which it mounts, and the kernel from the
+// store.
 func (b *builder) kernelOfVersion(ctx context.Context, tree string) (err error) {
 	v, err := b.Store.GetVersion(b.KernelFrom.Version)
 	if err != nil {

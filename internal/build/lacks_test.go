@@ -16,7 +16,7 @@ import (
 	"pando/internal/testkit"
 )
 
-// elfProgram is the head of a program.
+// elfProgram returns the header of a program.
 func elfProgram(t *testing.T, machine elf.Machine) []byte {
 	t.Helper()
 	h := elf.Header64{Type: uint16(elf.ET_EXEC), Machine: uint16(machine), Version: 1, Ehsize: 64}
@@ -28,7 +28,7 @@ func elfProgram(t *testing.T, machine elf.Machine) []byte {
 	return b.Bytes()
 }
 
-// bootableTree looks at a tree as a build does.
+// bootableTree checks a tree as a build does.
 func bootableTree(tree string) (warnings, lacks []string, err error) {
 	b := &builder{root: tree}
 	k, err := b.kernelOf()
@@ -36,7 +36,7 @@ func bootableTree(tree string) (warnings, lacks []string, err error) {
 	return warnings, b.result.Provenance.Lacks, err
 }
 
-// What a tree lacks is said with the packages of the tree's architecture, and once.
+// TestLacksOfAnArchitecture: the findings name the packages of the tree's architecture, each once.
 func TestLacksOfAnArchitecture(t *testing.T) {
 	tree := t.TempDir()
 	testkit.Put(t, filepath.Join(tree, "usr/bin/dash"), elfProgram(t, elf.EM_AARCH64))
@@ -77,8 +77,8 @@ func TestLacksOfAnArchitecture(t *testing.T) {
 	}
 }
 
-// A tree with systemd's journal that cannot send it is warned of with the package that brings the program, and
-// others are not.
+// TestLacksTheUploader: a tree that has systemd's journal but cannot send it causes a warning with the missing
+// package. Other trees cause none.
 func TestLacksTheUploader(t *testing.T) {
 	tree := t.TempDir()
 	for _, f := range []string{"usr/lib/systemd/systemd", "usr/lib/systemd/systemd-udevd", "usr/sbin/sshd",

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// layered is a recipe that installs a tree with a shell, and what counts how often it was installed.
+// layered returns a recipe that installs a tree with a shell, and a counter of installations.
 func layered(t *testing.T) (data string, runs func() int, opt func(more string) Options) {
 	t.Helper()
 	tree := runnableTree(t)
@@ -45,7 +45,7 @@ func layered(t *testing.T) (data string, runs func() int, opt func(more string) 
 	}
 }
 
-// built builds, and lists what of the recipe ran and what did not.
+// built builds the recipe, and returns which of its steps ran and which were reused.
 func built(t *testing.T, opt Options) (r Result, ran, kept []string) {
 	t.Helper()
 	opt.Progress = func(p steps.Progress) {
@@ -66,8 +66,8 @@ customize:
   - ": three; %s; test ! -e /etc/one; rm -r /etc/dir; mkdir /etc/dir; : > /etc/dir/y"
 `
 
-// A change of a command, a file or an argument installs nothing again, and runs what comes after it. A package
-// installs. What comes of layers is what comes of none.
+// TestRecipeLayers: a changed command, file or argument does not install again, and runs only the steps after it. A
+// changed package installs. A build with layers gives the same version as one without.
 func TestRecipeLayers(t *testing.T) {
 	_, runs, options := layered(t)
 	text := func(motd, three string) string { return fmt.Sprintf(layeredRecipe, motd, three) }
@@ -137,7 +137,7 @@ func TestRecipeLayers(t *testing.T) {
 	}
 }
 
-// checkLayered looks at the tree that came of the recipe.
+// checkLayered checks the tree that the recipe made.
 func checkLayered(t *testing.T, opt Options, r Result) {
 	t.Helper()
 	root := testkit.MountAt(t, "-t", "erofs", "-o", "loop,ro", rawOf(t, opt.Store, r.Manifest))
@@ -157,7 +157,7 @@ func checkLayered(t *testing.T, opt Options, r Result) {
 	}
 }
 
-// A command that fails leaves the layers before it, and no version.
+// TestLayerFails: a command that fails makes no version; the layers before it stay.
 func TestLayerFails(t *testing.T) {
 	data, runs, options := layered(t)
 	opt := options("customize: [': good; echo x > /etc/x', ': bad; echo why >&2; exit 3']\n")
@@ -177,7 +177,7 @@ func TestLayerFails(t *testing.T) {
 	}
 }
 
-// Where there can be no overlay, everything is installed at once, as ever.
+// TestWithoutLayers: without overlays, everything is installed in one step.
 func TestWithoutLayers(t *testing.T) {
 	_, runs, options := layered(t)
 	opt := options("packages: [a]\n")
@@ -197,8 +197,8 @@ func TestWithoutLayers(t *testing.T) {
 	}
 }
 
-// The same of Debian, from its archive: layers give the version that one installation gives, a changed command
-// installs nothing, a package does.
+// TestRealLayers does the same with Debian's archive. A build with layers gives the same version as one installation;
+// a changed command installs nothing, a changed package does.
 func TestRealLayers(t *testing.T) {
 	testkit.NeedBuilder(t)
 	if os.Getenv("PANDO_FULL") == "" {
@@ -258,7 +258,7 @@ func TestRealLayers(t *testing.T) {
 	}
 }
 
-// Only the directories of layers that were used last stay.
+// TestLayersAreBounded: only the most recently used directories of layers are kept.
 func TestLayersAreBounded(t *testing.T) {
 	_, _, options := layered(t)
 	var work string
@@ -272,7 +272,7 @@ func TestLayersAreBounded(t *testing.T) {
 	}
 }
 
-// Of a recipe's text the provenance has everything but hashes of passwords.
+// TestNoHashInProvenance: the provenance has the recipe's text without password hashes.
 func TestNoHashInProvenance(t *testing.T) {
 	const hash = "$y$j9T$abcdefgh$0123456789"
 	for _, text := range []string{

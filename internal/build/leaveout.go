@@ -17,8 +17,9 @@ import (
 	"pando/internal/workdir"
 )
 
-// leaveOut gets rid of the attributes that the scan found of the file system that the tree lies on: no image takes
-// them, and mkfs.erofs ends at one that it does not know. A directory, which is never written, is copied without them.
+// leaveOut removes the extended attributes that belong to the file system on which the tree lies: no image stores
+// them, and mkfs.erofs fails at one that it does not know. A directory given by the user is never written, so it is
+// copied without them.
 func (b *builder) leaveOut(ctx context.Context) (warnings []string, err error) {
 	found := b.scan
 	if found.Foreign == 0 {
@@ -39,7 +40,7 @@ func (b *builder) leaveOut(ctx context.Context) (warnings []string, err error) {
 		found.Foreign, found.ForeignName)}, nil
 }
 
-// copyWithout copies the directory, and looks whether it changed meanwhile.
+// copyWithout copies the directory, and checks that it did not change meanwhile.
 func (b *builder) copyWithout(ctx context.Context) error {
 	if err := workdir.CheckRoom(b.work.Path, b.scan.Bytes-b.scan.Holes); err != nil {
 		return err
@@ -67,8 +68,8 @@ func (b *builder) copyWithout(ctx context.Context) error {
 	return workdir.RemoveTree(p.Keep)
 }
 
-// removeForeign takes the attributes away from a tree of the builder's own; a work directory on Btrfs gives its
-// property of compression to all that is made in it.
+// removeForeign removes such attributes from a tree that the builder made. For example, Btrfs gives its compression
+// property to every file that is made in a directory with it.
 func removeForeign(ctx context.Context, tree string) error {
 	return filepath.WalkDir(tree, func(path string, _ fs.DirEntry, err error) error {
 		if err = errors.Join(err, ctx.Err()); err != nil {

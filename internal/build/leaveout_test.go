@@ -13,7 +13,7 @@ import (
 	"pando/internal/testkit"
 )
 
-// onBtrfs mounts a file system of its own in the test's directory, and puts a bootable tree into it.
+// onBtrfs mounts a Btrfs file system in the test's directory, and puts a bootable tree into it.
 func onBtrfs(t *testing.T) string {
 	t.Helper()
 	if known, err := os.ReadFile("/proc/filesystems"); err != nil || !strings.Contains(string(known), "\tbtrfs\n") {
@@ -38,8 +38,8 @@ func onBtrfs(t *testing.T) string {
 	return tree
 }
 
-// TestTreeOfAnotherFileSystem: attributes that belong to the file system that a tree lies on end no build. They are
-// left out of the image and counted; the tree itself is not touched, and what an image takes stays.
+// TestTreeOfAnotherFileSystem: attributes of the tree's own file system do not make a build fail. They are counted
+// and left out of the image. The tree itself does not change, and other attributes stay.
 func TestTreeOfAnotherFileSystem(t *testing.T) {
 	tree := onBtrfs(t)
 	ping := filepath.Join(tree, "usr/bin/ping")

@@ -18,14 +18,15 @@ import (
 	"pando/internal/workdir"
 )
 
-// Source is where a tree comes from when it is neither installed nor there. Package source has the ways.
+// Source fills a directory with a tree that is neither installed nor given as a directory. Package source has the
+// implementations.
 type Source interface {
-	// Key names the source, whatever its content today, as a part of a file's name. Builds with the same key wait for
-	// each other, and continue after an interrupted one.
+	// Key names the source, independent of its present content, as part of a file name. Builds with the same key wait
+	// for each other, and continue after an interrupted one.
 	Key() string
 
-	// State identifies the source's content: the digest of an image, the size and time of a file. A complete tree of an
-	// interrupted build is used again while the state is the same. "" means that the content is unknown.
+	// State identifies the source's content: the digest of an image, the size and time of a file. A complete tree of
+	// an interrupted build is reused while the state is the same. "" means that the content is unknown.
 	State(ctx context.Context) (string, error)
 
 	// Fill puts the tree into a place. progress is called from one goroutine at a time. After an error the same call
@@ -33,7 +34,7 @@ type Source interface {
 	Fill(ctx context.Context, p source.Place, progress func(source.Progress)) (source.Made, error)
 }
 
-// ways counts how many ways to get a tree are given.
+// ways returns how many sources of a tree are given.
 func (o Options) ways() int {
 	n := 0
 	for _, given := range []bool{o.Recipe != nil, o.FromDir != "", o.Source != nil} {
@@ -44,15 +45,15 @@ func (o Options) ways() int {
 	return n
 }
 
-// treeMaxAge is how old a tree may be that an interrupted build left. After that the archive has newer
-// packages, and whoever builds wants them.
+// treeMaxAge is the maximum age of a tree that a build reuses after an interruption. The archive may have newer
+// packages after that.
 const treeMaxAge = 24 * time.Hour
 
-// sourceKeep is the part of the work directory that a source has to itself until the tree is whole.
+// sourceKeep is the part of the work directory that only the source uses, until the tree is complete.
 const sourceKeep = "source"
 
-// makeTree is the step that installs the recipe's packages, has the source fill a directory, or takes the directory
-// as it is.
+// makeTree is the step that makes the tree: it installs the recipe's packages, calls the source, or takes the
+// directory as it is.
 func (b *builder) makeTree(ctx context.Context) error {
 	if b.FromDir != "" {
 		return b.takeDirectory()
@@ -75,7 +76,7 @@ func (b *builder) makeTree(ctx context.Context) error {
 		if err != nil {
 			why, _, _ := strings.Cut(err.Error(), "\n")
 			b.Progress(
-				steps.Progress{Step: StepTree, Note: "everything is installed anew: no layers here (" + why + ")"},
+				steps.Progress{Step: StepTree, Note: "everything is installed again: no layers here (" + why + ")"},
 			)
 		}
 	}
@@ -103,7 +104,7 @@ func (b *builder) makeTree(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// the stamp is durable by itself; what it vouches for must be before
+	// The stamp is durable by itself; the tree that it describes must be durable before.
 	if err := workdir.SyncTree(b.root); err != nil {
 		return fmt.Errorf("write tree: %w", err)
 	}
@@ -114,7 +115,7 @@ func (b *builder) makeTree(ctx context.Context) error {
 	return workdir.RemoveTree(b.work.File(sourceKeep))
 }
 
-// newMaker makes what makes the tree of the recipe.
+// newMaker makes the Maker of the recipe's tree.
 func (b *builder) newMaker(ctx context.Context) error {
 	key, err := b.KernelFrom.key(ctx, b.Kernel)
 	if err != nil {
@@ -134,7 +135,7 @@ func (b *builder) newMaker(ctx context.Context) error {
 	return nil
 }
 
-// treeOf names what the tree is made of.
+// treeOf returns a name for the inputs of the tree.
 func (b *builder) treeOf(ctx context.Context) (string, error) {
 	kernel, err := b.KernelFrom.key(ctx, b.Kernel)
 	if err != nil {
@@ -147,7 +148,7 @@ func (b *builder) treeOf(ctx context.Context) (string, error) {
 	return b.Source.Key() + " " + state + kernel, err
 }
 
-// fill has the source make the tree.
+// fill calls the source to make the tree.
 func (b *builder) fill(ctx context.Context) error {
 	p := source.Place{Root: b.work.File("tree.new"), Keep: b.work.File(sourceKeep)}
 	for _, dir := range []string{p.Root, p.Keep} {
@@ -194,9 +195,8 @@ func (b *builder) takeDirectory() error {
 	return nil
 }
 
-// changeBase is the step of a recipe that begins with an image version: in a copy of it packages are added, files
-// are put in place and commands run, in the order of a recipe that begins with nothing. An interrupted one begins
-// again.
+// changeBase is the step of a recipe that begins with an image version. It makes a copy of the version and adds
+// packages, files and commands in the same order as for other recipes. After an interruption it begins again.
 func (b *builder) changeBase(ctx context.Context) (err error) {
 	version, err := b.Recipe.BaseVersion()
 	if err != nil {
@@ -226,7 +226,7 @@ func (b *builder) changeBase(ctx context.Context) (err error) {
 	return systree.SettleChanged(b.root, b.base.Upper, recipe.ListsDir, begin)
 }
 
-// closeBase takes the mounts away that the tree is made of.
+// closeBase unmounts the file systems that the tree consists of.
 func (b *builder) closeBase() error {
 	var err error
 	if b.maker != nil {

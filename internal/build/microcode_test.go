@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMicrocodeComesFirst: the updates of a tree are in one part, before all others, as a kernel looks for them.
+// TestMicrocodeComesFirst: the updates of a tree are in one part before all others, where the kernel looks for them.
 func TestMicrocodeComesFirst(t *testing.T) {
 	testkit.NeedBuilder(t)
 	tree := t.TempDir()

@@ -13,8 +13,8 @@ import (
 	"pando/internal/testkit"
 )
 
-// A million files are built within bounds: the time is shown, and so is the memory of this process and of the
-// programs that it ran.
+// TestMillionFiles: a million files are built within bounds. The test shows the time, and the memory of this process
+// and of the programs that it ran.
 func TestMillionFiles(t *testing.T) {
 	testkit.NeedBuilder(t)
 	if os.Getenv("PANDO_FULL") == "" {

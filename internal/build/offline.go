@@ -10,10 +10,11 @@ import (
 	"pando/internal/command"
 )
 
-// OfflineError is a build that did not reach where its files come from. It says so, and the ways, in its first line.
+// OfflineError means that a build could not reach the server of its files. The first line says so and lists the
+// alternatives.
 type OfflineError struct {
 	Host string
-	Why  string // of the program that tried: one line
+	Why  string // one line from the program that tried
 	Ways string
 	err  error
 }
@@ -24,12 +25,13 @@ func (e *OfflineError) Error() string {
 
 func (e *OfflineError) Unwrap() error { return e.err }
 
-// unreached are the lines in which apt, curl and wget say that a host cannot be had.
+// unreached matches the lines in which apt, curl and wget report that they cannot reach a host.
 var unreached = regexp.MustCompile(`(?i)(?:temporary failure resolving|could not resolve(?: host)?:?|could not connect to` +
 	`|unable to connect to|cannot initiate the connection to|failed to connect to|unable to resolve host address)` +
 	`\s*['"‘]?([\w.-]+)`)
 
-// offline explains the error of a build that had no way to where its files come from; another one it returns as it is.
+// offline returns an *OfflineError if the build failed because it could not reach a host; it returns other errors
+// unchanged.
 func offline(err error, recipe bool) error {
 	e := &OfflineError{err: err, Ways: "pull from a registry in your network, or take an image that was built " +
 		"elsewhere (pando image pull FROM IMAGE)"}

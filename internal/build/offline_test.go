@@ -10,8 +10,8 @@ import (
 	"pando/internal/command"
 )
 
-// A build without a way to the Internet says in its first line that, and what to do; one that failed otherwise, or was
-// refused by who was reached, is told as it was.
+// TestBuildWithoutInternet: the first line of the error of an offline build says that it is offline and what to do.
+// Other errors, also those of a server that was reached, do not change.
 func TestBuildWithoutInternet(t *testing.T) {
 	apt := func(lines ...string) error {
 		return fmt.Errorf("build image: %w",

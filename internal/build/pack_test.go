@@ -22,7 +22,7 @@ import (
 	"pando/internal/trace"
 )
 
-// packTree is a tree with programs that look like programs to a compressor, and a file of zeros.
+// packTree returns a tree with files that compress like programs, and a file of zeros.
 func packTree(programs int) []testkit.Node {
 	nodes := testkit.AwkwardTree()
 	for i := range programs {
@@ -56,7 +56,7 @@ func mapOf(t *testing.T, opt Options, r Result) *imagefs.Map {
 	return m
 }
 
-// bootOf is a boot that reads the inodes and these files, whole.
+// bootOf returns a recording of a boot that reads the inodes and all of these files.
 func bootOf(t *testing.T, m *imagefs.Map, paths ...string) packer.Recording {
 	t.Helper()
 	r := packer.Recording{Reads: []trace.Read{{Start: 0, Blocks: 1}}}
@@ -89,7 +89,7 @@ func mustPack(t *testing.T, opt Options, r Result, order packer.Order) bootpack.
 	return record
 }
 
-// packOf verifies a pack as a node does and compares its blocks with the root file system.
+// packOf verifies a pack as a node does, and compares its blocks with the root file system.
 func packOf(t *testing.T, opt Options, r Result, record bootpack.Record) bootpack.Map {
 	t.Helper()
 	get := func(id chunk.ID) []byte {
@@ -177,8 +177,8 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// A pack says when the traces that it was made of were listed, and not when it was ready, minutes later: what came
-// meanwhile is not in it. The pack before was given to boots until it was ready.
+// TestPackSaysOfWhen: the time of a pack is when its traces were listed, because later traces are not in it. The time
+// at which it replaces the previous pack is later: boots were given that one until then.
 func TestPackSaysOfWhen(t *testing.T) {
 	testkit.NeedBuilder(t)
 	opt := testOptions(t, t.TempDir(), "")
@@ -212,7 +212,8 @@ func TestPackSaysOfWhen(t *testing.T) {
 	}
 }
 
-// The next version starts with the pack of the one before, and shares its pieces where nothing changed.
+// TestPackIsCarriedOver: the next version starts with the pack of its predecessor, and shares the pieces of unchanged
+// files.
 func TestPackIsCarriedOver(t *testing.T) {
 	testkit.NeedBuilder(t)
 	opt := testOptions(t, t.TempDir(), "")
@@ -281,7 +282,7 @@ func TestPackRefuses(t *testing.T) {
 	}
 }
 
-// What does not compress makes pieces of even size too, and the same ones when it is packed again.
+// TestPiecesOfWhatDoesNotCompress: incompressible data also gives pieces of even size, and the same ones each time.
 func TestPiecesOfWhatDoesNotCompress(t *testing.T) {
 	testkit.NeedBuilder(t)
 	opt := testOptions(t, t.TempDir(), "")

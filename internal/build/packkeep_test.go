@@ -14,7 +14,7 @@ import (
 	"pando/internal/testkit"
 )
 
-// nextTree is a tree after its nth update: a part of every fourth program is another.
+// nextTree returns a tree after its nth update: every fourth program has changed in part.
 func nextTree(nodes []testkit.Node, nth int) []testkit.Node {
 	out, programs := slices.Clone(nodes), 0
 	for i, n := range out {
@@ -32,7 +32,7 @@ func nextTree(nodes []testkit.Node, nth int) []testkit.Node {
 	return out
 }
 
-// idsOf are the names of a pack's pieces, and what they have on the wire.
+// idsOf returns the IDs of a pack's pieces with their stored sizes.
 func idsOf(p bootpack.Map) map[chunk.ID]int {
 	out := map[chunk.ID]int{}
 	for _, e := range p.Pieces {
@@ -41,7 +41,7 @@ func idsOf(p bootpack.Map) map[chunk.ID]int {
 	return out
 }
 
-// fresh is what of a pack somebody has to fetch who has another one, in bytes.
+// fresh returns how many bytes of pack p a node must fetch that has another pack.
 func fresh(p, has bootpack.Map) int {
 	n, there := 0, idsOf(has)
 	for id, stored := range idsOf(p) {
@@ -52,8 +52,8 @@ func fresh(p, has bootpack.Map) int {
 	return n
 }
 
-// The pack of the next version keeps pieces that are mostly as they were, has what is new in pieces of its own, and
-// all that the order asks for, in its order. The version after it does the same again.
+// TestPackKeepsPieces: the pack of the next version keeps pieces that are mostly unchanged, has new pieces for new
+// blocks, and has everything in the order, in that order. So does the pack of the version after that.
 func TestPackKeepsPieces(t *testing.T) {
 	testkit.NeedBuilder(t)
 	opt := testOptions(t, t.TempDir(), "")
@@ -113,7 +113,7 @@ func TestPackKeepsPieces(t *testing.T) {
 	checkStore(t, opt.Store, 3)
 }
 
-// sameBlocks wants two packs to have the same blocks, and as many until booted that the second one has.
+// sameBlocks checks that two packs have the same blocks, and as many until booted as the second one has.
 func sameBlocks(t *testing.T, a, b bootpack.Map) {
 	t.Helper()
 	var of [2][]uint32
@@ -131,7 +131,7 @@ func sameBlocks(t *testing.T, a, b bootpack.Map) {
 	}
 }
 
-// piecesInOrder wants pieces in the order in which the first of their blocks is needed.
+// piecesInOrder checks that pieces are in the order in which the first of their blocks is needed.
 func piecesInOrder(t *testing.T, p bootpack.Map, order packer.Order) {
 	t.Helper()
 	place := map[uint32]int64{}
@@ -158,7 +158,7 @@ func piecesInOrder(t *testing.T, p bootpack.Map, order packer.Order) {
 	}
 }
 
-// A piece that is gone or damaged is cut anew.
+// TestPackKeepsWhatIsThere: a piece that is missing or damaged is made again.
 func TestPackKeepsWhatIsThere(t *testing.T) {
 	testkit.NeedBuilder(t)
 	opt := testOptions(t, t.TempDir(), "")

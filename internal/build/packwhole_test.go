@@ -12,8 +12,8 @@ import (
 	"pando/internal/mount"
 )
 
-// An extension has a boot pack of all that it has, signed, in the order in which a node reads it: what describes
-// files, and then files as a walk of the directories comes to them. Made again it keeps the one that it has.
+// TestExtendPacks: an extension has a signed boot pack with everything in it, in the order in which a node reads it:
+// inodes and directories, then files in the order of a directory walk. Building the extension again keeps its pack.
 func TestExtendPacks(t *testing.T) {
 	data, first := extensionBase(t)
 	opt := extendOptions(t, data, first, "")
@@ -79,7 +79,8 @@ func TestExtendPacks(t *testing.T) {
 	}
 }
 
-// A version that is signed where its key is kept gets no pack that no node would take.
+// TestExtendUnsigned: a version that is signed later, on the machine with the key, gets no pack: nodes would not
+// accept it.
 func TestExtendUnsigned(t *testing.T) {
 	data, first := extensionBase(t)
 	opt := extendOptions(t, data, first, "echo x > /usr/x")

@@ -9,7 +9,7 @@ import (
 	"pando/internal/systree"
 )
 
-// publish is the step that signs and stores the manifest. Before it there is no version; after it, all of it.
+// publish is the step that signs and stores the manifest. The version exists only after it, and is complete then.
 func (b *builder) publish(context.Context) error {
 	if b.base != nil {
 		b.manifest.CommandLine = append(b.manifest.CommandLine, b.base.Manifest.CommandLine...)
@@ -33,7 +33,7 @@ func (b *builder) publish(context.Context) error {
 	b.result.Manifest = b.manifest
 	b.result.Objects = b.counter.All()
 	b.result.NewObjects, b.result.NewBytes = b.counter.New, b.counter.NewBytes
-	if b.result.Version == b.Parent { // nothing changed, and how that version came to be is known
+	if b.result.Version == b.Parent { // nothing changed, and the store already has the provenance of that version
 		return nil
 	}
 	b.result.Version, err = b.Store.PutVersion(store.Version{
@@ -46,14 +46,14 @@ func (b *builder) publish(context.Context) error {
 func (b *builder) fillProvenance() {
 	p := &b.result.Provenance
 	p.Format, p.Builder, p.Mkfs, p.Built = image.Format, b.Builder, b.mkfs, b.Now().UTC()
-	p.Host, _ = os.Hostname() // for people; without it they see ""
+	p.Host, _ = os.Hostname() // for people; "" if unknown
 	p.FromDir, p.Source = b.FromDir, b.Asked()
 	p.Origin = b.origin
 	if b.KernelFrom != nil {
 		p.KernelFrom = b.KernelFrom.Name
 	}
 	if p.Parent, p.Command = b.Parent, b.Command; b.Parent != "" {
-		p.FromDir = "" // a place that is gone by now
+		p.FromDir = "" // a temporary directory, which no longer exists
 	}
 	if b.Recipe != nil {
 		p.Recipe, p.RecipeText = b.Recipe.Name, b.Recipe.PublicText()

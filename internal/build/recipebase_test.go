@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A recipe that begins with a version changes a copy of it: files and commands, with its kernel and arguments.
-// Twice the same gives the same version.
+// TestRecipeFromAVersion: a recipe with a base version changes a copy of it by files and commands, and keeps its
+// kernel and arguments. Building it twice gives the same version.
 func TestRecipeFromAVersion(t *testing.T) {
 	tree, data := runnableTree(t), t.TempDir()
 	opt := testOptions(t, data, tree)
@@ -31,7 +31,7 @@ command_line: [splash]
 	}
 	from := testOptions(t, data, "")
 	from.CommandLine, from.Recipe = nil, r
-	if _, err := Image(t.Context(), from); err == nil || !strings.Contains(err.Error(), "give its digest") {
+	if _, err := Image(t.Context(), from); err == nil || !strings.Contains(err.Error(), "append its digest") {
 		t.Errorf("a base without a digest: %v", err)
 	}
 	from.Recipe = r.WithBase(first.Version)

@@ -9,14 +9,14 @@ import (
 	"pando/internal/chunk"
 )
 
-// Revision counts the changes of this package that make another tree of the same recipe, or another version of the same
-// tree. The release does not say that: it is another at each commit, and few of them change an image.
-// TestRevision and TestSameTreeSameDigest fail when a change forgets it.
+// Revision must be raised for each change of this package that makes another tree from the same recipe, or another
+// version from the same tree. The release number cannot serve for that: it changes with each commit. TestRevision and
+// TestSameTreeSameDigest fail if a change forgets to raise it.
 const Revision = 4
 
-// Asked is a digest of the inputs of a build: the recipe with all that it inherits, the flags and Revision. Two builds
-// with the same digest differ only by the packages that the archive had on the day and by the programs of the machine.
-// It is "" for a directory and for a source, whose content is not known beforehand.
+// Asked returns a digest of the inputs of a build: the recipe with all that it inherits, the flags and Revision.
+// Builds with the same digest differ only by the archive's packages on that day and by the programs of the build
+// machine. It is "" for a directory or a source, whose content is not known in advance.
 func (o Options) Asked() string {
 	if o.Recipe == nil {
 		return ""

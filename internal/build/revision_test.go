@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// TestRevision compares how a tree is installed, tidied and made into drivers with what was recorded for this revision.
-// What comes after is compared by TestSameTreeSameDigest.
+// TestRevision compares how a tree is installed and tidied, and which drivers it gives, with the record of this
+// revision. TestSameTreeSameDigest compares the later steps.
 func TestRevision(t *testing.T) {
 	const golden = "testdata/revision.golden"
 	want, err := os.ReadFile(golden)
@@ -67,7 +67,7 @@ func describeRevision(t *testing.T) string {
 	return out.String()
 }
 
-// TestSource: everything that decides an image is in its source, and nothing else is.
+// TestSource: the source of a version depends on everything that decides its content, and on nothing else.
 func TestSource(t *testing.T) {
 	source := func(text string, change func(*Options)) string {
 		t.Helper()

@@ -15,7 +15,7 @@ import (
 	"pando/internal/testkit"
 )
 
-// squashTree is awkwardTree with a kernel that can read nothing but squashfs.
+// squashTree returns the tree of awkward files with a kernel that can read only squashfs.
 func squashTree() []testkit.Node {
 	return append(
 		testkit.AwkwardTree(),
@@ -32,9 +32,9 @@ func squashTree() []testkit.Node {
 	)
 }
 
-// becomes builds a tree for whose kernel the builder chooses the file system want, and says so with note. Files are
-// where the map of the root says, and the same tree in another order, on another file system, is the same version.
-// The last nodes, as many as keep, stay last.
+// becomes builds a tree and checks that the builder chooses the file system want and reports it with note. It checks
+// the map of the root, and that the same tree in another order, on another file system, gives the same version. The
+// last keep nodes stay last.
 func becomes(t *testing.T, nodes func() []testkit.Node, keep int, want, note string) (Options, Result, string) {
 	t.Helper()
 	testkit.NeedBuilder(t)
@@ -72,8 +72,8 @@ func becomes(t *testing.T, nodes func() []testkit.Node, keep int, want, note str
 	return opt, r, tree
 }
 
-// TestKernelWithoutErofs: the tree becomes a squashfs by itself, whole, with files at chunk starts, and the same
-// everywhere.
+// TestKernelWithoutErofs: the tree of a kernel without EROFS becomes a squashfs, complete, with files at chunk
+// borders, and the same on every machine.
 func TestKernelWithoutErofs(t *testing.T) {
 	opt, r, tree := becomes(
 		t,
@@ -95,7 +95,7 @@ func TestKernelWithoutErofs(t *testing.T) {
 	}
 }
 
-// TestSquashfsGrowsByAByte: the next version shares all chunks but those of the file that changed and of the tables.
+// TestSquashfsGrowsByAByte: the next version shares all chunks except those of the changed file and of the tables.
 func TestSquashfsGrowsByAByte(t *testing.T) {
 	testkit.NeedBuilder(t)
 	tree := t.TempDir()

@@ -24,13 +24,14 @@ import (
 	"pando/internal/systree"
 )
 
-// kernelOf is the kernel of the tree: the one that was asked for or that it was given, or the one to be preferred.
+// kernelOf returns the kernel of the tree: the requested one, the one that KernelFrom gave it, or else the preferred
+// one.
 func (b *builder) kernelOf() (kernel.Kernel, error) {
 	return kernel.FindRelease(b.root, cmp.Or(b.Kernel, b.kernel))
 }
 
-// keptKernel is the kernel of a version whose copy was changed, "" if the change brought another one: what was chosen
-// once among several stays.
+// keptKernel returns the kernel release of the version whose copy was changed, or "" if the change installed another
+// kernel. A choice among several kernels thus stays the same.
 func keptKernel(c *base.Copy) string {
 	was := c.Manifest.Kernel.Release
 	if k, err := kernel.FindRelease(c.Root, was); err != nil || k.Release != was {
@@ -43,7 +44,7 @@ func keptKernel(c *base.Copy) string {
 	return was
 }
 
-// otherKernels warns where a tree has several and nobody said which.
+// otherKernels warns if a tree has several kernels and none was requested.
 func (b *builder) otherKernels(k kernel.Kernel) []string {
 	others := kernel.Others(b.root, k)
 	if len(others) == 0 || b.Kernel != "" || b.kernel != "" {
@@ -53,8 +54,8 @@ func (b *builder) otherKernels(k kernel.Kernel) []string {
 		k.Release, strings.Join(others, ", "))}
 }
 
-// scanTree is the step that looks through the tree before the long work: what is missing is an error, what should not
-// be in an image is a warning.
+// scanTree is the step that looks through the tree before the long steps. A missing part is an error, a file that
+// should not be in an image is a warning.
 func (b *builder) scanTree(ctx context.Context) (err error) {
 	b.scan, err = rootfs.ScanTree(
 		ctx,
@@ -76,7 +77,7 @@ func (b *builder) scanTree(ctx context.Context) (err error) {
 	kernel, err := b.kernelOf()
 	lacks, err := b.lacks(kernel, err)
 	if err != nil {
-		return err // before the long work, not after it
+		return err // before the long steps
 	}
 	if err := b.chooseFormat(kernel); err != nil {
 		return err
@@ -91,13 +92,14 @@ func (b *builder) scanTree(ctx context.Context) (err error) {
 		b.result.Provenance.Warnings = append(b.result.Provenance.Warnings, b.scan.Warnings()...)
 	}
 	for _, w := range b.result.Provenance.Warnings {
-		b.Log.Warn("tree", "warning", w)
+		b.Log.Warn("tree has a fault", "fault", w)
 		b.Progress(steps.Progress{Step: StepScan, Note: "warning: " + w})
 	}
 	return nil
 }
 
-// lacks looks for what the tree must or should have, given what was found of its kernel.
+// lacks reports what the tree must or should have and does not have. k and err are the result of looking for its
+// kernel.
 func (b *builder) lacks(k kernel.Kernel, err error) (warnings []string, _ error) {
 	t := check.Tree{
 		Root:               b.root,
@@ -124,8 +126,8 @@ func (b *builder) namesInit() bool {
 	return slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "init=") })
 }
 
-// chooseFormat decides which file system the root becomes: what was asked for, or the first that the kernel can
-// read. Of a kernel that can read none the drivers say what is missing.
+// chooseFormat sets the format of the root file system: the requested one, or the first that the kernel can read. If
+// the kernel can read none, packing the drivers reports what is missing.
 func (b *builder) chooseFormat(k kernel.Kernel) error {
 	can, why := kernel.FileSystems(b.root, k.Release)
 	if was := b.formatBefore(k.Release); was != "" && !slices.Contains(can, was) {
@@ -149,8 +151,8 @@ func (b *builder) chooseFormat(k kernel.Kernel) error {
 	return nil
 }
 
-// formatBefore is what the version that a tree is a copy of has for a root file system, if it has the same kernel:
-// that can read it, whatever the tree says.
+// formatBefore returns the root file system format of the parent version, if the tree still has its kernel: that
+// kernel can read it.
 func (b *builder) formatBefore(release string) string {
 	m, _ := b.before(release)
 	return m.Root.FileSystem
@@ -232,7 +234,7 @@ func (b *builder) driverOptions(k kernel.Kernel) initramfs.DriverOptions {
 	}
 }
 
-// workName names the work directory by what is built.
+// workName returns the name of the work directory, which depends on what is built.
 func (b *builder) workName() string {
 	if b.Recipe != nil {
 		return "recipe-" + b.Recipe.Key()

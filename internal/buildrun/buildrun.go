@@ -17,10 +17,10 @@ import (
 	"pando/internal/terminal"
 )
 
-// WorkDir is where unfinished builds are: beside the store, so that there is room.
+// WorkDir returns the directory of unfinished builds. It is beside the store, on the same file system.
 func WorkDir(data string) string { return filepath.Join(data, "work") }
 
-// Image builds an image and shows how far it is.
+// Image builds an image and shows progress.
 func Image(ctx context.Context, opt build.Options, p *terminal.Progress) (build.Result, error) {
 	opt.Progress = p.Show
 	r, err := build.Image(ctx, opt)
@@ -28,7 +28,7 @@ func Image(ctx context.Context, opt build.Options, p *terminal.Progress) (build.
 	return r, err
 }
 
-// WithHint adds a hint to a build's error: finished steps are kept, and what to do about the usual reasons.
+// WithHint adds a hint to a build's error: that finished steps are kept, and what to do about frequent causes.
 func WithHint(err error) error {
 	if errors.Is(err, context.Canceled) || exitcode.HintOf(err) != "" {
 		return err
@@ -36,7 +36,7 @@ func WithHint(err error) error {
 	return exitcode.WithHint(err, "the store is as it was; fix that, and the same command goes on from where it can")
 }
 
-// PrintResult prints what was built, with notes and warnings.
+// PrintResult prints the result of a build, with notes and warnings.
 func PrintResult(w io.Writer, name string, r build.Result, took time.Duration) {
 	what := "new version"
 	if r.Existed {
@@ -65,7 +65,7 @@ func PrintResult(w io.Writer, name string, r build.Result, took time.Duration) {
 	}
 }
 
-// Steps are the steps of an image, for people.
+// Steps returns the steps of an image's build, for people.
 func Steps() []terminal.Step {
 	return []terminal.Step{
 		{Name: build.StepTree, Label: "files", Does: "installing packages, or unpacking what the image is made from"},
@@ -77,7 +77,7 @@ func Steps() []terminal.Step {
 	}
 }
 
-// ExtensionSteps are the steps of an extension, for people.
+// ExtensionSteps returns the steps of an extension's build, for people.
 func ExtensionSteps() []terminal.Step {
 	all := slices.DeleteFunc(Steps(), func(s terminal.Step) bool { return s.Name == build.StepKernel })
 	return append(all, terminal.Step{Name: build.StepPack, Label: "pack", Does: "packing what nodes give each other"})

@@ -9,13 +9,13 @@ import (
 	"pando/internal/chunk"
 )
 
-// memory is an area that can lose its power: what was written since the last Sync may be there or not.
+// memory is an area that can lose its power: writes since the last Sync may be lost.
 type memory struct {
 	mu      sync.Mutex
 	synced  []byte
 	now     []byte
 	pending []write
-	fails   map[string]error // of "read", "write", "sync"
+	fails   map[string]error // error of "read", "write", "sync"
 }
 
 type write struct {
@@ -73,14 +73,14 @@ func (m *memory) fail(what string, err error) {
 	m.fails[what] = err
 }
 
-// cut is what the disk has after the power failed: of the writes since the last Sync any sectors, and of one of them a
-// part of a sector if torn.
+// cut returns the area after a power cut: of the writes since the last Sync any sectors, and with torn a part of one
+// sector.
 func (m *memory) cut(r *rand.Rand, torn bool) *memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	after := newMemory(len(m.synced))
 	copy(after.now, m.synced)
-	keep := r.IntN(5) // of four: 0 is nothing, 4 is all
+	keep := r.IntN(5) // quarters: 0 keeps nothing, 4 all
 	for _, w := range m.pending {
 		for at := 0; at < len(w.data); at += sector {
 			if r.IntN(4) < keep {
@@ -114,7 +114,7 @@ func formatted(t testing.TB, size int) *memory {
 	return m
 }
 
-// object makes the bytes that number n stands for, of a size that depends on it.
+// object returns object number n, with a size that depends on n.
 func object(n int) chunk.Verified {
 	seed := [32]byte{byte(n), byte(n >> 8), byte(n >> 16)}
 	b := make([]byte, 16+n*7919%(1<<(7+n%11)))

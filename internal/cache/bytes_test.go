@@ -7,7 +7,7 @@ import (
 	"pando/internal/chunk"
 )
 
-// TestBytes holds the format that docs/formats/cache.md describes: what was written by one release is read by the next.
+// TestBytes checks the format of docs/formats/cache.md: a release reads what an earlier one wrote.
 func TestBytes(t *testing.T) {
 	id := [16]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}
 	tab := table{generation: 0x0102, entries: []entry{{keyOf(chunk.Sum([]byte("abc"))), 5000, 3, chunk.SHA256}}}

@@ -1,17 +1,17 @@
 package cache
 
-// place is where an object is on the disk.
+// place is the position of an object on the disk.
 type place struct {
-	key   uint64 // the first eight bytes of its digest, which are as good as random
-	block uint32 // of all segments together
+	key   uint64 // first eight bytes of its digest, which are as good as random
+	block uint32 // counted over all segments
 	size  uint32 // stored bytes; 0: this slot is free
 }
 
-// Most slots that a directory grows to, at 16 bytes each. Beyond seven eighths of it the oldest segments go, though
-// there be room on the disk: a node's memory is worth more.
+// maxSlots is the most slots of a directory, at 16 bytes each. When seven eighths are used, the oldest segments are
+// dropped even if the disk has room: a node's memory is worth more.
 const maxSlots = 1 << 19
 
-// directory finds objects by key: a table with open addressing, because a map takes three times the memory.
+// directory finds objects by key. It is a table with open addressing, because a map takes three times the memory.
 type directory struct {
 	slots []place
 	used  int
@@ -19,7 +19,7 @@ type directory struct {
 
 func (d *directory) home(key uint64) int { return int(key>>8) & (len(d.slots) - 1) }
 
-// find returns the slot of key, or the free one where it would be.
+// find returns the slot of key, or the free slot where it belongs.
 func (d *directory) find(key uint64) int {
 	i := d.home(key)
 	for d.slots[i].size != 0 && d.slots[i].key != key {
@@ -36,10 +36,10 @@ func (d *directory) get(key uint64) (place, bool) {
 	return p, p.size != 0
 }
 
-// full tells that there is room for the objects of one more segment at most.
+// full reports that there may be no room for the objects of more than one segment.
 func (d *directory) full() bool { return d.used >= maxSlots/8*7-perTable }
 
-// put takes p, in place of an older one with the same key.
+// put adds p, and replaces an entry with the same key.
 func (d *directory) put(p place) {
 	if d.used >= len(d.slots)/8*7 {
 		d.grow()
@@ -61,7 +61,7 @@ func (d *directory) grow() {
 	}
 }
 
-// drop removes key if it is at the block that the caller knows.
+// drop removes p, unless its key has another position now.
 func (d *directory) drop(p place) {
 	if d.used == 0 {
 		return
@@ -71,7 +71,7 @@ func (d *directory) drop(p place) {
 	}
 }
 
-// remove frees slot i and moves up those behind that could not be in their place because of it.
+// remove frees slot i, and moves entries behind it that were displaced by it.
 func (d *directory) remove(i int) {
 	mask := len(d.slots) - 1
 	d.used--
@@ -84,7 +84,7 @@ func (d *directory) remove(i int) {
 	d.slots[i] = place{}
 }
 
-// dropRange removes what lies in blocks [from, to).
+// dropRange removes the objects in blocks [from, to).
 func (d *directory) dropRange(from, to uint32) {
 	for i := range d.slots {
 		for p := d.slots[i]; p.size != 0 && from <= p.block && p.block < to; p = d.slots[i] {

@@ -1,12 +1,11 @@
 package cache
 
 import (
-	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
+	"sort"
 	"sync"
 	"sync/atomic"
 
@@ -22,28 +21,28 @@ type Area interface {
 
 // Options says how a Disk is used. Zero values mean the defaults.
 type Options struct {
-	Size     int64             // bytes of the area that are written; 0: all. What is beyond stays readable
+	Size     int64             // bytes of the area that are written; 0: all; the rest stays readable
 	ReadOnly bool              // nothing is written
-	Failed   func(err error)   // called when the disk is written no more, and when it is read no more
-	Proofs   chunk.FastDigests // of objects that may be asked for
-	Damaged  func(id chunk.ID) // called with each object that is not what its name says
+	Failed   func(err error)   // called when the disk is no longer written, and when it is no longer read
+	Proofs   chunk.FastDigests // fast digests of objects that may be requested
+	Damaged  func(id chunk.ID) // called with each object whose bytes are wrong
 }
 
-// Disk is a cache in an area. It is safe for concurrent use. After a failed write it takes nothing more; it can still
-// be read, until several reads fail too.
+// Disk is a cache in an area. It is safe for concurrent use. After a failed write it accepts no objects. It can still
+// be read until several reads fail too.
 type Disk struct {
 	dev    Area
 	super  super
 	layout layout
 	opts   Options
-	limit  int // segments that are written
+	limit  int // number of segments that are written
 
-	writing sync.Mutex // held by who writes; taken before mu
+	writing sync.Mutex // held while writing; locked before mu
 	open    openSegment
 
 	mu          sync.Mutex
 	dir         directory
-	generations []uint64 // of each segment
+	generations []uint64 // generation of each segment
 	newest      uint64
 	unwritable  error
 	unreadable  error
@@ -51,13 +50,14 @@ type Disk struct {
 	bad, misread atomic.Int64
 }
 
-// mostMisread is how many reads may fail before the disk is given up. One bad place is no bad disk; a disk that is gone
-// shall not be asked for each object.
+// mostMisread is how many reads may fail before the disk is given up. One bad sector does not make a bad disk, but a
+// disk that is gone must not delay each object.
 const mostMisread = 4
 
 var errReadOnly = errors.New("the disk is read-only")
 
-// Format makes an area an empty cache. What was in it is lost, though most of it is not written over.
+// Format makes an area an empty cache. Its former contents are lost, though most of them are not overwritten. An area
+// is a ring of segments; an object that was read recently is written again before its segment is overwritten.
 func Format(a Area, size int64) error {
 	l, err := newLayout(size)
 	if err != nil {
@@ -65,7 +65,7 @@ func Format(a Area, size int64) error {
 	}
 	s := super{size: l.size, sequence: 1}
 	rand.Read(s.id[:])
-	// The old ones go first: between two superblocks of different caches the sequence says nothing.
+	// The old superblocks are erased first: sequence numbers of different caches cannot be compared.
 	for _, b := range [][]byte{make([]byte, block), s.encode()} {
 		for _, at := range []int64{0, l.copyAt()} {
 			if _, err := a.WriteAt(b, at); err != nil {
@@ -79,7 +79,7 @@ func Format(a Area, size int64) error {
 	return nil
 }
 
-// Open reads the tables of the cache in an area of so many bytes. The error is ErrNotCache when there is none.
+// Open reads the tables of the cache in an area of size bytes. The error is ErrNotCache if there is none.
 func Open(a Area, size int64, o Options) (*Disk, error) {
 	d, err := open(a, size, o)
 	if err == nil {
@@ -95,7 +95,7 @@ func Open(a Area, size int64, o Options) (*Disk, error) {
 	return d, nil
 }
 
-// open is a disk of which only the superblock was read.
+// open returns a disk of which only the superblock was read.
 func open(a Area, size int64, o Options) (*Disk, error) {
 	d := &Disk{dev: a, opts: o}
 	if d.opts.Failed == nil {
@@ -140,10 +140,11 @@ func readSuper(a Area, size int64) (super, error) {
 	return best, nil
 }
 
-// loadStep is how many tables are read at a time, a mebibyte.
+// loadStep is how many tables are read at a time: a mebibyte.
 const loadStep = 256
 
-// load reads the tables, and takes the newest first: an object that is there twice is found where it was written last.
+// load reads the tables and adds the newest first, so that an object that is there twice is found where it was written
+// last.
 func (d *Disk) load() error {
 	tables := make([]table, 0, d.layout.segments)
 	for from := 0; from < d.layout.segments; from += loadStep {
@@ -161,7 +162,8 @@ func (d *Disk) load() error {
 	for s, t := range tables {
 		order[s], d.generations[s] = s, t.generation
 	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(d.generations[b], d.generations[a]) })
+	// sort.Slice is in a node's program already; slices.SortFunc would be compiled for this type alone.
+	sort.Slice(order, func(i, j int) bool { return d.generations[order[i]] > d.generations[order[j]] })
 	newest := order[0]
 	d.newest, d.open = d.generations[newest], openSegment{segment: -1}
 	if d.newest > 0 {
@@ -181,8 +183,7 @@ func (e entry) place(s int) place {
 	return place{e.key, uint32(s)*(segment/block) + uint32(e.first), e.size}
 }
 
-// Get returns an object whose bytes were checked, if the cache has it. size is its stored bytes, 0 when that is not
-// known.
+// Get returns an object whose bytes were verified, if the cache has it. size is its stored bytes; 0: not known.
 func (d *Disk) Get(id chunk.ID, size int64) (chunk.Verified, bool) {
 	key := keyOf(id)
 	d.mu.Lock()
@@ -195,7 +196,7 @@ func (d *Disk) Get(id chunk.ID, size int64) (chunk.Verified, bool) {
 	b := make([]byte, p.size)
 	if _, err := d.dev.ReadAt(b, d.layout.dataAt()+int64(p.block)*block); err != nil {
 		if d.misread.Add(1) >= mostMisread {
-			d.fail(&d.unreadable, fmt.Errorf("the cache is used no more: read: %w", err))
+			d.fail(&d.unreadable, fmt.Errorf("the cache is no longer used: read: %w", err))
 		}
 		return chunk.Verified{}, false
 	}
@@ -205,7 +206,7 @@ func (d *Disk) Get(id chunk.ID, size int64) (chunk.Verified, bool) {
 	}
 	d.mu.Lock()
 	now, ok := d.dir.get(key)
-	damaged := ok && now == p // else it was written over meanwhile, which is nobody's fault
+	damaged := ok && now == p // otherwise it was overwritten meanwhile, which is no damage
 	if damaged {
 		d.dir.drop(p)
 	}
@@ -217,7 +218,7 @@ func (d *Disk) Get(id chunk.ID, size int64) (chunk.Verified, bool) {
 	return chunk.Verified{}, false
 }
 
-// Has reports whether the cache has an object, as far as its tables say.
+// Has reports whether the tables of the cache list an object.
 func (d *Disk) Has(id chunk.ID) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -225,37 +226,37 @@ func (d *Disk) Has(id chunk.ID) bool {
 	return ok && d.unreadable == nil
 }
 
-// Wants reports whether an object should be put: it is not there, or so old that it would go soon.
+// Wants reports whether an object should be put: it is not there, or so old that it will be overwritten soon.
 func (d *Disk) Wants(id chunk.ID) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p, ok := d.dir.get(keyOf(id))
-	// What was written in the last half of the round is young.
+	// Objects written in the last half of the ring's round are recent.
 	return d.unwritable == nil && (!ok || d.generations[p.block/(segment/block)]+uint64(d.limit/2) < d.newest)
 }
 
-// Stats are figures of a cache.
+// Stats are the figures of a cache.
 type Stats struct {
 	Size    int64 // bytes of the area that are used
-	Objects int   // that are there
-	Bad     int64 // objects that were not what their name says, since Open
+	Objects int   // number of objects
+	Bad     int64 // objects with wrong bytes since Open
 }
 
-// Stats returns the figures of this moment.
+// Stats returns the present figures.
 func (d *Disk) Stats() Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return Stats{int64(d.limit) * segment, d.dir.used, d.bad.Load()}
 }
 
-// Err is why the cache takes nothing more, nil while it does.
+// Err returns why the cache accepts no objects, or nil if it does.
 func (d *Disk) Err() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.unwritable
 }
 
-// fail ends writing, or all use, of the disk. Who cannot read it does not write it either.
+// fail ends writing, or all use, of the disk. A disk that cannot be read is not written either.
 func (d *Disk) fail(what *error, err error) {
 	d.mu.Lock()
 	first := *what == nil && d.unreadable == nil

@@ -55,7 +55,7 @@ func TestObjectsStayAcrossBoots(t *testing.T) {
 	}
 }
 
-// A cache that is full lets the oldest go, and keeps what boots go on reading.
+// A full cache drops the oldest objects, and keeps those that boots still read.
 func TestFull(t *testing.T) {
 	m := formatted(t, testSize)
 	d := openMemory(t, m, Options{})
@@ -86,7 +86,7 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// A smaller limit writes less of the area, and still reads all.
+// With a smaller limit, less of the area is written, and all of it is still read.
 func TestLimit(t *testing.T) {
 	m := formatted(t, 160<<20)
 	d := openMemory(t, m, Options{})
@@ -112,7 +112,7 @@ func TestLimit(t *testing.T) {
 	mustHave(t, d, object(n-1), 0)
 }
 
-// The power fails at any moment: the cache opens, what it gives is right, and what was synced is there.
+// After a power cut at any moment, the cache opens, its objects are right, and synced objects are there.
 func TestPowerCuts(t *testing.T) {
 	for seed := range uint64(8) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -120,7 +120,7 @@ func TestPowerCuts(t *testing.T) {
 		synced := map[int]bool{}
 		n := 0
 		for range 6 {
-			torn := seed%3 == 0 // beyond what disks do
+			torn := seed%3 == 0 // worse than real disks
 			d := openMemory(t, m, Options{})
 			for n := range synced {
 				if _, ok := d.Get(object(n).ID(), 0); !ok && !torn {
@@ -159,7 +159,7 @@ func TestPowerCuts(t *testing.T) {
 	}
 }
 
-// Damage anywhere costs what was damaged.
+// Damage costs only the damaged objects.
 func TestRandomCorruption(t *testing.T) {
 	for seed := range uint64(12) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -179,7 +179,7 @@ func TestRandomCorruption(t *testing.T) {
 		}
 		d, err := Open(m, m.size(), Options{})
 		if err != nil {
-			t.Fatalf("seed %d: %v", seed, err) // only both superblocks make it unusable
+			t.Fatalf("seed %d: %v", seed, err) // only damage to both superblocks makes it unusable
 		}
 		found := 0
 		for n := range 300 {
@@ -205,7 +205,7 @@ func TestRandomCorruption(t *testing.T) {
 	}
 }
 
-// A disk that becomes read-only is still read; one that is gone is asked a few times.
+// A disk that becomes read-only is still read. A disk that is gone is tried a few times only.
 func TestDiskThatFails(t *testing.T) {
 	m := formatted(t, testSize)
 	var told []error

@@ -10,23 +10,23 @@ import (
 	"unicode/utf16"
 )
 
-// PartitionName is what the partition of a cache is called, which is how a node finds it.
+// PartitionName is the name of a cache's partition, by which a node finds it.
 const PartitionName = "pando-cache"
 
-// GUID is a name of a partition table's, in the order of its bytes on the disk.
+// GUID is an identifier of a partition table, in the order of its bytes on the disk.
 type GUID [16]byte
 
 // Types of partitions.
 var (
-	// TypeCache is Pando's own, b5a27c4e-90f3-4d1e-8a52-6b0e5f1d7c93.
+	// TypeCache is Pando's type, b5a27c4e-90f3-4d1e-8a52-6b0e5f1d7c93.
 	TypeCache = GUID{0x4e, 0x7c, 0xa2, 0xb5, 0xf3, 0x90, 0x1e, 0x4d, 0x8a, 0x52, 0x6b, 0x0e, 0x5f, 0x1d, 0x7c, 0x93}
-	// TypeEFISystem is UEFI's, c12a7328-f81f-11d2-ba4b-00a0c93ec93b.
+	// TypeEFISystem is the type of UEFI's system partition, c12a7328-f81f-11d2-ba4b-00a0c93ec93b.
 	TypeEFISystem = GUID{0x28, 0x73, 0x2a, 0xc1, 0x1f, 0xf8, 0xd2, 0x11, 0xba, 0x4b, 0x00, 0xa0, 0xc9, 0x3e, 0xc9, 0x3b}
 )
 
 // Partition is one entry of a GUID partition table.
 type Partition struct {
-	Type, ID    GUID // a zero ID: WritePartitions makes one
+	Type, ID    GUID // ID zero: WritePartitions makes one
 	Start, Size int64
 	Name        string // at most 36 characters
 	Attributes  uint64
@@ -36,7 +36,7 @@ const (
 	gptEntries   = 128
 	gptEntrySize = 128
 	gptHeader    = 92
-	gptSpan      = gptEntries * gptEntrySize // bytes of the array
+	gptSpan      = gptEntries * gptEntrySize // bytes of the array of entries
 	protective   = 0xee
 )
 
@@ -54,8 +54,8 @@ func Usable(size int64, sectorSize int) (from, to int64) {
 	return align, (size - gptSpan - int64(sectorSize)) / align * align
 }
 
-// WritePartitions replaces the partition table of a disk of size bytes, front and back. The boot code of the first
-// sector becomes zeros.
+// WritePartitions replaces the partition table of a disk of size bytes, front and back. It overwrites the boot code in
+// the first sector with zeros.
 func WritePartitions(a Area, size int64, sectorSize int, parts []Partition) error {
 	if err := checkPartitions(size, sectorSize, parts); err != nil {
 		return fmt.Errorf("write partition table: %w", err)
@@ -68,7 +68,7 @@ func WritePartitions(a Area, size int64, sectorSize int, parts []Partition) erro
 	}
 	sectors := size / int64(sectorSize)
 	span := int64(gptSpan / sectorSize)
-	// The copy at the back first: a disk that loses its power now has the old table or a whole new one.
+	// The copy at the back first: if the power fails, the disk has the old table or a complete new one.
 	for _, w := range []struct {
 		at   int64 // sector
 		data []byte
@@ -93,9 +93,9 @@ func checkPartitions(size int64, sectorSize int, parts []Partition) error {
 	from, to := Usable(size, sectorSize)
 	switch {
 	case sectorSize != 512 && sectorSize != 4096:
-		return fmt.Errorf("sectors of %d bytes", sectorSize)
+		return fmt.Errorf("sectors of %d bytes are not supported: 512 or 4096", sectorSize)
 	case len(parts) > gptEntries:
-		return fmt.Errorf("%d partitions", len(parts))
+		return fmt.Errorf("%d partitions: at most 128", len(parts))
 	}
 	for i, p := range parts {
 		if p.Start < from || p.Size <= 0 || p.Start+p.Size > to || p.Start%int64(sectorSize) != 0 ||
@@ -109,7 +109,7 @@ func checkPartitions(size int64, sectorSize int, parts []Partition) error {
 			)
 		}
 		if len(utf16.Encode([]rune(p.Name))) > 36 {
-			return fmt.Errorf("partition %d: its name is too long", i+1)
+			return fmt.Errorf("partition %d: the name is longer than 36 characters", i+1)
 		}
 		for _, other := range parts[:i] {
 			if p.Start < other.Start+other.Size && other.Start < p.Start+p.Size {
@@ -135,7 +135,7 @@ func (p Partition) encode(b []byte, sectorSize int64) {
 	}
 }
 
-// gptHead is the header at sector at.
+// gptHead returns the header for sector at.
 func gptHead(disk GUID, array []byte, sectors int64, sectorSize int, at int64) []byte {
 	b := make([]byte, sectorSize)
 	span := int64(gptSpan / sectorSize)
@@ -159,7 +159,8 @@ func gptHead(disk GUID, array []byte, sectors int64, sectorSize int, at int64) [
 	return b
 }
 
-// protectiveMBR tells programs that do not know GUID partition tables that the disk is not empty.
+// protectiveMBR returns the first sector. It tells programs that do not know GUID partition tables that the disk is not
+// empty.
 func protectiveMBR(sectors int64, sectorSize int) []byte {
 	b := make([]byte, sectorSize)
 	e := b[446:]
@@ -170,8 +171,8 @@ func protectiveMBR(sectors int64, sectorSize int) []byte {
 	return b
 }
 
-// ReadPartitions returns the partitions of a disk, by the table at the front or else by the one at the back. The
-// error is ErrNoTable when there is neither.
+// ReadPartitions returns the partitions of a disk, from the table at the front, or else from the one at the back. The
+// error is ErrNoTable if there is neither.
 func ReadPartitions(a Area, size int64, sectorSize int) ([]Partition, error) {
 	for _, at := range []int64{1, size/int64(sectorSize) - 1} {
 		b := make([]byte, sectorSize)

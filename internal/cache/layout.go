@@ -11,14 +11,14 @@ import (
 // Sizes of the format, in bytes.
 const (
 	block     = 4096    // data begins on blocks
-	sector    = 512     // what a disk writes whole
+	sector    = 512     // a disk writes it completely or not at all
 	segment   = 4 << 20 // a multiple of block
-	tableSize = block   // of one segment
+	tableSize = block   // table of one segment
 	superSize = 64
 )
 
-// Bounds of a cache, in bytes. The largest has 64 MiB of tables, which are read when it is opened; of a larger area the
-// rest is not used.
+// Bounds of a cache, in bytes. The largest has 64 MiB of tables, which are read when it is opened. The rest of a larger
+// area is not used.
 const (
 	MinSize = 64 << 20
 	MaxSize = 64 << 30
@@ -29,10 +29,10 @@ var (
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
 )
 
-// ErrNotCache means that an area does not hold a cache, or one that is broken at both ends.
-var ErrNotCache = errors.New("no cache of Pando's")
+// ErrNotCache means that an area holds no cache, or one that is broken at both ends.
+var ErrNotCache = errors.New("not a Pando cache")
 
-// layout is where the parts of an area are. It follows from the size alone.
+// layout has the positions of the parts of an area. It follows from the size alone.
 type layout struct {
 	size     int64 // of the area, a multiple of block
 	segments int
@@ -57,19 +57,19 @@ func newLayout(size int64) (layout, error) {
 
 func (l layout) tableAt(s int) int64 { return tablesAt + int64(s)*tableSize }
 
-// dataAt is where segment 0 begins, on a multiple of a segment's size: that suits flash memory.
+// dataAt returns the offset of segment 0, a multiple of a segment's size, which suits flash memory.
 func (l layout) dataAt() int64 {
 	return (l.tableAt(l.segments) + segment - 1) / segment * segment
 }
 
 func (l layout) segmentAt(s int) int64 { return l.dataAt() + int64(s)*segment }
 
-// copyAt is where the second superblock is: far from the first, which other programs like to overwrite.
+// copyAt returns the offset of the second superblock. It is far from the first, which other programs tend to overwrite.
 func (l layout) copyAt() int64 { return l.size - block }
 
 // super is a superblock.
 type super struct {
-	id       [16]byte // of this cache: what an earlier one left in the tables is not its own
+	id       [16]byte // the checksums of tables and records include it, so those of an earlier cache are invalid
 	size     int64
 	sequence uint64
 }
@@ -86,7 +86,7 @@ func (s super) encode() []byte {
 	return b
 }
 
-// decodeSuper reads a superblock of an area that has at most limit bytes.
+// decodeSuper decodes a superblock of an area with at most limit bytes.
 func decodeSuper(b []byte, limit int64) (super, error) {
 	var s super
 	if len(b) < superSize || !bytes.Equal(b[:8], superMagic) {
@@ -96,13 +96,13 @@ func decodeSuper(b []byte, limit int64) (super, error) {
 		return s, fmt.Errorf("%w: wrong checksum", ErrNotCache)
 	}
 	if f, seg := binary.LittleEndian.Uint32(b[8:]), binary.LittleEndian.Uint32(b[12:]); f != 1 || seg != segment {
-		return s, fmt.Errorf("%w: format %d with segments of %d bytes is not known", ErrNotCache, f, seg)
+		return s, fmt.Errorf("%w: unknown format %d with segments of %d bytes", ErrNotCache, f, seg)
 	}
 	copy(s.id[:], b[16:32])
 	s.sequence = binary.LittleEndian.Uint64(b[40:])
 	size := binary.LittleEndian.Uint64(b[32:])
 	if size > uint64(limit) {
-		return s, fmt.Errorf("%w: it had %d bytes, the area has %d", ErrNotCache, size, limit)
+		return s, fmt.Errorf("%w: it was made for %d bytes, the area has %d", ErrNotCache, size, limit)
 	}
 	s.size = int64(size)
 	return s, nil

@@ -7,15 +7,14 @@ import (
 	"pando/internal/chunk"
 )
 
-// Memory keeps the objects that were used last, up to a number of their stored bytes. It is safe for use by several
-// goroutines.
+// Memory keeps the objects used last, up to a limit of their stored bytes. It is safe for concurrent use.
 type Memory struct {
 	limit int64
 
 	mu    sync.Mutex
 	bytes int64
 	items map[chunk.ID]*list.Element
-	order list.List // of chunk.Verified, the one used last in front
+	order list.List // of chunk.Verified, the latest used in front
 }
 
 // NewMemory returns an empty Memory for limit bytes.
@@ -23,7 +22,7 @@ func NewMemory(limit int64) *Memory {
 	return &Memory{limit: limit, items: map[chunk.ID]*list.Element{}}
 }
 
-// Get returns an object if it is kept. The size is not needed.
+// Get returns an object if it is kept. The size is ignored.
 func (m *Memory) Get(id chunk.ID, _ int64) (chunk.Verified, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -45,7 +44,7 @@ func (m *Memory) Wants(id chunk.ID) bool {
 	return m.items[id] == nil
 }
 
-// Put keeps an object, and lets go of those not used for longest. One that is larger than the limit is not kept.
+// Put keeps an object, and drops those unused for longest. An object larger than the limit is not kept.
 func (m *Memory) Put(v chunk.Verified) error {
 	size := int64(len(v.Stored()))
 	m.mu.Lock()

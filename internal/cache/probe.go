@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// Probe reports whether an area begins as a cache does.
+// Probe reports whether an area begins like a cache.
 func Probe(a io.ReaderAt) bool {
 	b := make([]byte, superSize)
 	if _, err := a.ReadAt(b, 0); err != nil {
@@ -30,7 +30,7 @@ func Cut(a io.ReaderAt, size int64) int64 {
 }
 
 // Blank reports whether an area has no usable cache at either end, so that one may be made. If an end cannot be read it
-// returns an error, because there may be one.
+// returns an error, because a cache may be there.
 func Blank(a io.ReaderAt, size int64) (bool, error) {
 	l, err := newLayout(size)
 	if err != nil {

@@ -11,7 +11,7 @@ func TestBlank(t *testing.T) {
 	for _, c := range []struct {
 		what string
 		want bool
-		at   int64 // of a block that is cleared; -1: none
+		at   int64 // offset of a block that is cleared; -1: none
 	}{{"a cache", false, -1}, {"one whose first block is damaged", false, 0}, {"one that has neither " +
 		"superblock", true, m.size() - block}} {
 		if c.at >= 0 {
@@ -31,7 +31,7 @@ func TestBlank(t *testing.T) {
 	}
 }
 
-// A cache is cut when the area has become smaller than it was made for, and not when it grew.
+// A cache counts as cut when its area has shrunk, not when it has grown.
 func TestCut(t *testing.T) {
 	m := formatted(t, testSize)
 	for size, want := range map[int64]int64{testSize: 0, testSize + block: 0, testSize + 1: 0, testSize - 1: testSize,

@@ -9,7 +9,7 @@ import (
 	"pando/internal/chunk"
 )
 
-// Backend is where a ReadThrough keeps objects: a Disk or a Memory.
+// Backend is the store of a ReadThrough: a Disk or a Memory.
 type Backend interface {
 	Get(id chunk.ID, size int64) (chunk.Verified, bool)
 	Has(id chunk.ID) bool
@@ -18,53 +18,52 @@ type Backend interface {
 	Sync() error
 }
 
-// Bounds of what a boot pays for its cache.
+// Bounds of what the cache may cost a boot.
 const (
-	patience   = time.Second // for the backend; a disk that wakes up takes several, the network does not
-	mostLate   = 4           // answers that may be late before the backend is not asked any more, until they come
-	mostQueued = 16 << 20    // bytes that wait to be written; most are kept by the boot pack as well
-	mostAwait  = 8 << 20     // and bytes that wait for a backend that is not there yet
-	writeQuiet = time.Second // without anything to write, until what was written is made durable
+	patience          = time.Second // longest wait for the backend; the network is faster
+	maxPendingAnswers = 4           // with so many answers outstanding, the backend is skipped until they arrive
+	mostQueued        = 16 << 20    // bytes that wait to be written; the boot pack keeps most of them as well
+	mostAwait         = 8 << 20     // bytes that wait for a backend that is not there yet
+	writeQuiet        = time.Second // time without writes after which the backend is synced
 )
 
-// ReadThrough answers from a Backend, fetches what that lacks, and writes it to the Backend in the background. One
-// ReadThrough may serve several sources.
+// ReadThrough answers from a Backend, fetches missing objects from the next source, and writes them to the Backend in
+// the background. One ReadThrough may serve several sources.
 type ReadThrough struct {
 	Backend Backend
-	Hit     func(bytes int) // told of each object that the backend had; nil: nobody is
-	Begin   func()          // called by the goroutine that writes, before it does; nil: nothing
-	// called once, when the backend does not answer and is not used any more; may be nil
+	Hit     func(bytes int) // called for each object that the backend had; may be nil
+	Begin   func()          // called by the writing goroutine before its first write; may be nil
+	// Hangs is called once, when the backend does not answer and is skipped; may be nil.
 	Hangs func()
 
-	late atomic.Int32 // answers of the backend that nobody waits for any more
-	told sync.Once    // that it hangs
+	abandoned atomic.Int32 // requests to the backend whose reader gave up
+	told      sync.Once    // calls Hangs
 
 	mu      sync.Mutex
 	queue   []chunk.Verified
 	queued  int64
 	dropped int64
-	awaits  bool                          // the backend
-	more    func() (chunk.Verified, bool) // of Fill
-	wake    chan struct{}                 // nil: nothing was ever queued
+	awaits  bool                          // the backend may still come
+	more    func() (chunk.Verified, bool) // argument of Fill
+	wake    chan struct{}                 // nil: nothing was queued yet
 	ended   chan struct{}                 // closed when the writing goroutine has ended
 	closed  bool
 }
 
-// AwaitBackend makes requests for objects that the backend should have wait until BackendReady. Call it before the
-// first request.
+// AwaitBackend makes objects for the backend wait until BackendReady. Call it before the first request.
 func (t *ReadThrough) AwaitBackend() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.awaits = true
 }
 
-// BackendReady ends AwaitBackend. there: the backend is there; it never will be otherwise.
+// BackendReady ends AwaitBackend. there: the backend exists; otherwise it never will.
 func (t *ReadThrough) BackendReady(there bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.awaits = false
 	switch {
-	case !there: // under the same lock: what was offered a moment ago must not be written to it
+	case !there: // under the same lock, so that nothing offered meanwhile is written
 		t.end()
 		t.queue, t.queued, t.more = nil, 0, nil
 	case len(t.queue) > 0:
@@ -72,8 +71,8 @@ func (t *ReadThrough) BackendReady(there bool) {
 	}
 }
 
-// Fill writes earlier objects to the backend while nothing else waits: next returns one after the other, and false at
-// the end. It is called by the goroutine that writes.
+// Fill writes earlier objects to the backend while the queue is empty. next returns one after the other, and false at
+// the end. The writing goroutine calls it.
 func (t *ReadThrough) Fill(next func() (chunk.Verified, bool)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -82,7 +81,7 @@ func (t *ReadThrough) Fill(next func() (chunk.Verified, bool)) {
 	}
 }
 
-// Before returns a source that asks the backend before next, and keeps what next returns.
+// Before returns a source that asks the backend before next, and offers what next returns to the backend.
 func (t *ReadThrough) Before(next chunk.Source) chunk.Source {
 	return chunk.SourceFunc(func(ctx context.Context, r chunk.Request) (chunk.Verified, error) {
 		if v, ok := t.Lookup(ctx, r); ok {
@@ -96,10 +95,9 @@ func (t *ReadThrough) Before(next chunk.Source) chunk.Source {
 	})
 }
 
-// Lookup asks the backend, and gives up when that takes long: a disk that is broken or asleep shall not be slower than
-// none.
+// Lookup asks the backend, and gives up after a second: a disk that is broken or asleep must not be slower than none.
 func (t *ReadThrough) Lookup(ctx context.Context, r chunk.Request) (chunk.Verified, bool) {
-	if t.late.Load() >= mostLate {
+	if t.abandoned.Load() >= maxPendingAnswers {
 		return chunk.Verified{}, false
 	}
 	type answer struct {
@@ -113,7 +111,7 @@ func (t *ReadThrough) Lookup(ctx context.Context, r chunk.Request) (chunk.Verifi
 		select {
 		case there <- answer{v, ok}:
 		case <-gone:
-			t.late.Add(-1)
+			t.abandoned.Add(-1)
 		}
 	}()
 	enough := time.NewTimer(patience)
@@ -126,27 +124,27 @@ func (t *ReadThrough) Lookup(ctx context.Context, r chunk.Request) (chunk.Verifi
 		if t.Hit != nil {
 			t.Hit(len(a.v.Stored()))
 		}
-		t.offer(a.v) // it may be so old that it is to be written again
+		t.offer(a.v) // it may be so old that it must be written again
 		return a.v, true
 	case <-enough.C:
 	case <-ctx.Done():
 	}
-	if t.late.Add(1) == mostLate {
-		// Not at once: readers that left did not wait for it.
+	if t.abandoned.Add(1) == maxPendingAnswers {
+		// Not at once: the readers may have given up early.
 		time.AfterFunc(patience, t.tell)
 	}
 	close(gone)
 	return chunk.Verified{}, false
 }
 
-// tell says that the backend hangs, if it still does.
+// tell calls Hangs if the backend still does not answer.
 func (t *ReadThrough) tell() {
-	if t.Hangs != nil && t.late.Load() >= mostLate {
+	if t.Hangs != nil && t.abandoned.Load() >= maxPendingAnswers {
 		t.told.Do(t.Hangs)
 	}
 }
 
-// offer queues an object for writing, if the backend wants it, or is still to come, and there is room.
+// offer queues an object for writing, if there is room and the backend wants it or is not there yet.
 func (t *ReadThrough) offer(v chunk.Verified) {
 	if !t.waiting() && !t.Backend.Wants(v.ID()) {
 		return
@@ -174,7 +172,7 @@ func (t *ReadThrough) waiting() bool {
 	return t.awaits
 }
 
-// wakeWriter has the goroutine that writes look what there is. Callers hold mu.
+// wakeWriter starts or wakes the writing goroutine. The caller holds mu.
 func (t *ReadThrough) wakeWriter() {
 	if t.closed {
 		return
@@ -189,7 +187,7 @@ func (t *ReadThrough) wakeWriter() {
 	}
 }
 
-// write writes what is queued, one object at a time, until Close or until the backend takes nothing more.
+// write writes the queued objects, one at a time, until Close or until the backend fails.
 func (t *ReadThrough) write(wake <-chan struct{}) {
 	defer close(t.ended)
 	if t.Begin != nil {
@@ -210,7 +208,7 @@ func (t *ReadThrough) write(wake <-chan struct{}) {
 		select {
 		case _, open := <-wake:
 			if !open {
-				_ = t.Backend.Sync() // the backend told whoever wants to know
+				_ = t.Backend.Sync() // the backend has reported the error
 				return
 			}
 		case <-quiet.C:
@@ -222,7 +220,7 @@ func (t *ReadThrough) write(wake <-chan struct{}) {
 	}
 }
 
-// take returns what is queued, and else what came before.
+// take returns the next queued object, or else the next one of Fill.
 func (t *ReadThrough) take() (chunk.Verified, bool) {
 	t.mu.Lock()
 	if more := t.more; len(t.queue) == 0 && more != nil {
@@ -241,7 +239,7 @@ func (t *ReadThrough) take() (chunk.Verified, bool) {
 	return v, true
 }
 
-// Close stops taking objects, and returns when those that are queued are durable, or ctx is done.
+// Close stops taking objects, and returns when the queued ones are durable, or ctx is done.
 func (t *ReadThrough) Close(ctx context.Context) {
 	t.stop()
 	t.mu.Lock()
@@ -262,7 +260,7 @@ func (t *ReadThrough) stop() {
 	t.end()
 }
 
-// end has nothing taken any more. Callers hold mu.
+// end stops taking objects. The caller holds mu.
 func (t *ReadThrough) end() {
 	if !t.closed {
 		t.closed = true
@@ -272,7 +270,7 @@ func (t *ReadThrough) end() {
 	}
 }
 
-// giveUp ends writing to a backend that takes nothing more, which it told whoever wants to know.
+// giveUp ends writing to a backend that failed. The backend has reported the error.
 func (t *ReadThrough) giveUp() {
 	t.stop()
 	t.mu.Lock()
@@ -280,7 +278,7 @@ func (t *ReadThrough) giveUp() {
 	t.queue, t.queued, t.more = nil, 0, nil
 }
 
-// Dropped is how many objects were not written because too many were waiting.
+// Dropped returns how many objects were not written because too many were queued.
 func (t *ReadThrough) Dropped() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()

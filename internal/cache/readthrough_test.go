@@ -63,7 +63,7 @@ func TestThroughADisk(t *testing.T) {
 	}
 }
 
-// gate is a backend whose answers wait, as those of a disk that does not come back.
+// gate is a backend whose answers wait, like those of a disk that hangs.
 type gate struct {
 	Memory
 	open chan struct{}
@@ -86,8 +86,7 @@ func newGate() *gate {
 	return &gate{Memory: Memory{limit: 1 << 30, items: NewMemory(0).items}, open: make(chan struct{})}
 }
 
-// A backend that does not answer costs each of the first reads its patience, and the others nothing. It is told of
-// once.
+// A backend that does not answer delays each of the first reads, and no later one. Hangs is called once.
 func TestBackendThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, from := newGate(), &origin{}
@@ -100,7 +99,7 @@ func TestBackendThatHangs(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if took := time.Since(begun); took != mostLate*patience {
+		if took := time.Since(begun); took != maxPendingAnswers*patience {
 			t.Errorf("twenty reads took %s", took)
 		}
 		time.Sleep(patience)
@@ -111,8 +110,8 @@ func TestBackendThatHangs(t *testing.T) {
 		close(g.open)
 		th.Close(t.Context())
 		synctest.Wait()
-		if g.puts != 20 || th.late.Load() != 0 {
-			t.Errorf("the keeper came back: %d objects were written, %d answers are late", g.puts, th.late.Load())
+		if g.puts != 20 || th.abandoned.Load() != 0 {
+			t.Errorf("the keeper came back: %d objects were written, %d answers are late", g.puts, th.abandoned.Load())
 		}
 		if _, err := s.Get(t.Context(), chunk.Request{ID: object(3).ID()}); err != nil || from.asked != 20 {
 			t.Errorf("the keeper is not asked any more: %v", err)
@@ -123,31 +122,31 @@ func TestBackendThatHangs(t *testing.T) {
 	})
 }
 
-// Readers that leave do not make a backend one that hangs.
+// Readers that give up early do not make a backend count as hanging.
 func TestReadersThatLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
 		th := &ReadThrough{Backend: g, Hangs: func() { t.Error("a keeper that answers in time is told of") }}
 		ctx, cancel := context.WithCancel(t.Context())
-		for n := range 2 * mostLate {
+		for n := range 2 * maxPendingAnswers {
 			go th.Lookup(ctx, chunk.Request{ID: object(n).ID()})
 		}
 		synctest.Wait()
 		cancel()
 		synctest.Wait()
-		if n := th.late.Load(); n != 2*mostLate {
+		if n := th.abandoned.Load(); n != 2*maxPendingAnswers {
 			t.Errorf("%d answers are late", n)
 		}
 		time.Sleep(patience / 2)
 		close(g.open)
 		time.Sleep(patience)
-		if n := th.late.Load(); n != 0 {
+		if n := th.abandoned.Load(); n != 0 {
 			t.Errorf("the keeper came back: %d answers are late", n)
 		}
 	})
 }
 
-// What waits to be written is bounded, and goes when the backend takes nothing.
+// The queue of objects is bounded, and is dropped when the backend fails.
 func TestQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
@@ -163,7 +162,7 @@ func TestQueue(t *testing.T) {
 			th.offer(v)
 		}
 		synctest.Wait()
-		// One more than the bound: it was taken out and is being written.
+		// One more than the bound: it is being written.
 		if d := th.Dropped(); d < 30-17 || d > 30-16 || th.queued > mostQueued {
 			t.Errorf("%d of 30 were dropped, %d bytes are queued", d, th.queued)
 		}
@@ -208,8 +207,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// What is fetched before the backend is there waits for it, within bounds, and so does what was fetched by others;
-// when it never comes nothing waits any more.
+// Objects that are fetched before the backend is there wait for it, within bounds, as do objects of Fill. If the
+// backend never comes, nothing waits any more.
 func TestBackendThatComesLate(t *testing.T) {
 	for _, there := range []bool{true, false} {
 		k, from := NewMemory(1<<30), &origin{}
@@ -250,7 +249,7 @@ func TestBackendThatComesLate(t *testing.T) {
 	}
 }
 
-// absent is a backend that is not there, and never will be.
+// absent is a backend that never comes. It fails the test when it is used.
 type absent struct{ t *testing.T }
 
 func (absent) Get(chunk.ID, int64) (chunk.Verified, bool) { return chunk.Verified{}, false }
@@ -263,7 +262,7 @@ func (k absent) Put(chunk.Verified) error {
 	return nil
 }
 
-// What is fetched at the moment when it turns out that there is no backend is not written to it.
+// An object fetched at the moment when the backend turns out to be absent is not written.
 func TestBackendThatNeverComes(t *testing.T) {
 	for range 200 {
 		th := &ReadThrough{Backend: absent{t}}

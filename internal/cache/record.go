@@ -9,7 +9,7 @@ import (
 
 const (
 	recordSlots  = 16
-	recordSize   = 128 << 10 // of one copy
+	recordSize   = 128 << 10 // bytes of one copy of a record
 	recordHeader = sector
 	recordName   = 32
 )
@@ -19,7 +19,7 @@ const MaxRecord = recordSize - recordHeader
 
 var recordMagic = []byte("PNDR")
 
-// record is one copy as it is on the disk.
+// record is one copy of a record on the disk.
 type record struct {
 	name     string
 	sequence uint64 // 0: none
@@ -42,7 +42,7 @@ func recordSum(id [16]byte, b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(id[:], castagnoli), castagnoli, b[8:])
 }
 
-// decodeRecord returns the zero record for bytes that are none.
+// decodeRecord decodes a copy. Invalid bytes are the zero record.
 func decodeRecord(id [16]byte, b []byte) record {
 	n := int64(binary.LittleEndian.Uint32(b[8:]))
 	name := int(b[12])
@@ -53,11 +53,11 @@ func decodeRecord(id [16]byte, b []byte) record {
 	return record{string(b[32:][:name]), binary.LittleEndian.Uint64(b[16:]), b[recordHeader:][:n:n]}
 }
 
-// Records are the records of a cache. Opening only these reads no tables, which are megabytes on a large disk. Another
-// process may have the cache open as a Disk at the same time; it writes to other places.
+// Records gives access to the records of a cache alone. It reads no tables, which are megabytes on a large disk.
+// Another process may have the cache open as a Disk at the same time, because that writes to other places.
 type Records struct{ disk *Disk }
 
-// OpenRecords opens the records of the cache in an area of so many bytes. The error is ErrNotCache when there is none.
+// OpenRecords opens the records of the cache in an area of size bytes. The error is ErrNotCache if there is none.
 func OpenRecords(a Area, size int64, o Options) (Records, error) {
 	d, err := open(a, size, o)
 	if err != nil {
@@ -74,7 +74,7 @@ func (r Records) SetRecord(name string, data []byte) error { return r.disk.SetRe
 
 func recordAt(slot, n int) int64 { return recordsAt + int64(2*slot+n)*recordSize }
 
-// readRecord reads both copies of a slot, and returns the newer one and which of them it is.
+// readRecord reads both copies of a slot, and returns the newer one and its number.
 func (d *Disk) readRecord(slot int) (record, int, error) {
 	var best record
 	which := 1
@@ -90,7 +90,7 @@ func (d *Disk) readRecord(slot int) (record, int, error) {
 	return best, which, nil
 }
 
-// readCopy reads as much of a copy as its header says that there is: most slots are empty.
+// readCopy reads a copy, as long as its header says. Most slots are empty.
 func (d *Disk) readCopy(at int64) ([]byte, error) {
 	b := make([]byte, recordHeader)
 	if _, err := d.dev.ReadAt(b, at); err != nil {
@@ -105,8 +105,7 @@ func (d *Disk) readCopy(at int64) ([]byte, error) {
 	return b, err
 }
 
-// bears reports whether one of the copies in a slot says that it has this name. Of the others no more than that is
-// read: a boot waits for it.
+// bears reports whether a copy in a slot has this name. It reads the headers alone, because a boot waits for it.
 func (d *Disk) bears(slot int, name string) (bool, error) {
 	for n := range 2 {
 		b := make([]byte, recordHeader)
@@ -120,7 +119,7 @@ func (d *Disk) bears(slot int, name string) (bool, error) {
 	return false, nil
 }
 
-// find returns a record with its slot, and which copy it is. The slot is -1 when there is none.
+// find returns a record, its slot, and the number of its newer copy. The slot is -1 if there is none.
 func (d *Disk) find(name string) (r record, slot, which int, err error) {
 	for slot := range recordSlots {
 		ours, err := d.bears(slot, name)
@@ -134,7 +133,7 @@ func (d *Disk) find(name string) (r record, slot, which int, err error) {
 	return record{}, -1, 0, nil
 }
 
-// free returns a slot without a record, and which copy is not to be written first. The slot is -1 when there is none.
+// free returns a slot without a record, and the copy not to write first. If there is none, the slot is -1.
 func (d *Disk) free() (slot, which int, err error) {
 	for slot := range recordSlots {
 		r, which, err := d.readRecord(slot)
@@ -145,7 +144,7 @@ func (d *Disk) free() (slot, which int, err error) {
 	return -1, 0, errRecordsFull
 }
 
-// Record returns the last record that was written under name, or nil. Its bytes are not trusted: the caller checks a
+// Record returns the last record written under name, or nil. Its bytes are not trusted: the caller must check a
 // signature.
 func (d *Disk) Record(name string) ([]byte, error) {
 	if len(name) > recordName {
@@ -158,8 +157,8 @@ func (d *Disk) Record(name string) ([]byte, error) {
 	return r.data, nil
 }
 
-// SetRecord writes a record, and returns when it is on the disk. The one before stays until then, also when the power
-// fails. Names have 1 to 32 bytes; there is room for 16 of them, and none is ever removed.
+// SetRecord writes a record, and returns when it is on the disk. The previous record stays until then, even if the
+// power fails. Names have 1 to 32 bytes. There are 16 slots, and no record is ever removed.
 func (d *Disk) SetRecord(name string, data []byte) error {
 	if len(name) == 0 || len(name) > recordName || len(data) > MaxRecord {
 		return fmt.Errorf(
@@ -189,4 +188,4 @@ func (d *Disk) SetRecord(name string, data []byte) error {
 	return d.sync()
 }
 
-var errRecordsFull = errors.New("there are sixteen others")
+var errRecordsFull = errors.New("all 16 record slots are taken")

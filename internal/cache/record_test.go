@@ -35,7 +35,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// counted is an area that counts the bytes that are read of it.
+// counted is an area that counts the bytes read from it.
 type counted struct {
 	*memory
 	read int
@@ -46,8 +46,8 @@ func (c *counted) ReadAt(p []byte, off int64) (int, error) {
 	return c.memory.ReadAt(p, off)
 }
 
-// Whoever wants records reads no tables, and of other slots no more than whose they are: a boot waits for it. A
-// disk that is open beside that is not in the way, and each sees what the other has written.
+// Opening records reads no tables, and of other slots the headers alone, because a boot waits for it. A Disk may be
+// open at the same time, and each sees what the other has written.
 func TestRecordsByThemselves(t *testing.T) {
 	c := &counted{memory: formatted(t, 4*MinSize)}
 	d := openMemory(t, c.memory, Options{})
@@ -85,7 +85,7 @@ func TestRecordsByThemselves(t *testing.T) {
 	}
 }
 
-// A record that is being replaced is the old one or the new one.
+// After a power cut, a record that was being replaced is the old one or the new one.
 func TestRecordsAndPowerCuts(t *testing.T) {
 	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 3))

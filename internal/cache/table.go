@@ -15,17 +15,17 @@ const (
 	perTable     = perSector * tableSectors
 )
 
-// entry says where an object is in its segment.
+// entry is the position of an object in its segment.
 type entry struct {
-	key   uint64 // the first eight bytes of its digest
+	key   uint64 // first eight bytes of its digest
 	size  uint32 // stored bytes
-	first uint16 // block of the segment
+	first uint16 // first block in the segment
 	algo  chunk.Algorithm
 }
 
 func keyOf(id chunk.ID) uint64 { return binary.LittleEndian.Uint64(id.Sum[:8]) }
 
-// blocks is how many blocks an object of so many bytes takes.
+// blocks returns how many blocks an object of size bytes takes.
 func blocks(size uint32) int { return (int(size) + block - 1) / block }
 
 // fits reports whether the entry lies in its segment.
@@ -33,11 +33,11 @@ func (e entry) fits() bool {
 	return e.algo == chunk.SHA256 && e.size > 0 && e.size <= segment && int(e.first)+blocks(e.size) <= segment/block
 }
 
-// table is what is known of one segment: its generation, which is 0 for one that was never written, and what it holds.
+// table lists the objects of one segment. Its generation is 0 if the segment was never written.
 type table struct {
 	generation uint64
 	entries    []entry
-	whole      bool // all sectors are of the generation, and all before the last one with entries are full
+	whole      bool // all sectors have this generation, and all before the last used one are full
 }
 
 // encodeSector returns sector n of the table.
@@ -66,15 +66,15 @@ func (t table) encode(id [16]byte) []byte {
 	return b
 }
 
-// sectorSum covers the id of the cache too.
+// sectorSum returns the checksum of a table's sector, which covers the id of the cache too.
 func sectorSum(id [16]byte, b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(id[:], castagnoli), castagnoli, b[4:sector])
 }
 
-// decodeTable reads what is good of a table. Sectors of an older generation, or none, hold nothing.
+// decodeTable returns the valid entries of a table. Sectors of an older generation, or of none, are ignored.
 func decodeTable(id [16]byte, b []byte) table {
 	var t table
-	good, last := 0, 0 // sectors, and the last one with entries
+	good, last := 0, 0 // valid sectors, and the last one with entries
 	for n := range tableSectors {
 		s := b[n*sector:][:sector]
 		generation, count := binary.LittleEndian.Uint64(s[8:]), int(binary.LittleEndian.Uint16(s[4:]))
@@ -102,7 +102,7 @@ func decodeTable(id [16]byte, b []byte) table {
 	return t
 }
 
-// free is the first block after all that the table knows.
+// free returns the first block after all objects of the table.
 func (t table) free() int {
 	free := 0
 	for _, e := range t.entries {

@@ -6,27 +6,27 @@ import (
 	"pando/internal/chunk"
 )
 
-// openSegment is the segment that is written now.
+// openSegment is the segment that is being written.
 type openSegment struct {
-	segment int // -1: none was ever
+	segment int // -1: none was written yet
 	table   table
-	next    int // block
-	clean   int // entries that are in the table on the disk
+	next    int // next free block
+	clean   int // number of entries that the table on the disk has
 	pending int // bytes of data since the table was written
 	closed  bool
 }
 
-// tableAfter is how many bytes of data are written before the table says so: what a power cut can cost.
+// tableAfter is how many bytes of data are written before the table is. A power cut can lose so much.
 const tableAfter = 1 << 20
 
-// resume goes on with a segment that an earlier boot began. One whose table is damaged is left as it is, and so is one
-// beyond the limit.
+// resume continues a segment that an earlier boot began. A segment with a damaged table, or beyond the limit, is
+// closed.
 func resume(s int, t table, limit int) openSegment {
 	return openSegment{segment: s, table: t, next: t.free(), clean: len(t.entries), closed: !t.whole || s >= limit}
 }
 
-// Put writes an object, unless the cache has it and will keep it. It waits for the disk, and is for one that has time.
-// An object that a reader could not hope to find again is not an error, but a disk that fails is.
+// Put writes an object, unless the cache has it and will keep it. It waits for the disk, so call it in the background.
+// An object that could not be found again is no error; a disk that fails is one.
 func (d *Disk) Put(v chunk.Verified) error {
 	size := len(v.Stored())
 	if size == 0 || size > segment || v.ID().Algorithm != chunk.SHA256 {
@@ -63,7 +63,7 @@ func (d *Disk) Put(v chunk.Verified) error {
 	return nil
 }
 
-// Sync returns when all that was put is on the disk and would be found there.
+// Sync returns when all objects put so far are on the disk and can be found there.
 func (d *Disk) Sync() error {
 	d.writing.Lock()
 	defer d.writing.Unlock()
@@ -76,7 +76,7 @@ func (d *Disk) Sync() error {
 	return d.sync()
 }
 
-// flush writes the table of the open segment, after the data that it speaks of. Callers hold writing.
+// flush writes the table of the open segment, after its data. The caller holds writing.
 func (d *Disk) flush() error {
 	o := &d.open
 	if o.segment < 0 || o.clean == len(o.table.entries) {
@@ -95,8 +95,8 @@ func (d *Disk) flush() error {
 	return nil
 }
 
-// advance finishes the open segment and begins the one that was written longest ago. Its table is emptied before its
-// data is touched, and memory knows first. Callers hold writing.
+// advance finishes the open segment and begins the one written longest ago. It removes the old objects from memory,
+// then empties the table, and then allows new data. The caller holds writing.
 func (d *Disk) advance() error {
 	if err := d.flush(); err != nil {
 		return err
@@ -111,7 +111,7 @@ func (d *Disk) advance() error {
 	d.generations[next] = generation
 	const per = segment / block
 	d.dir.dropRange(uint32(next)*per, uint32(next+1)*per)
-	for s := next + 1; d.dir.full() && s < next+d.layout.segments; s++ { // memory is full before the disk is
+	for s := next + 1; d.dir.full() && s < next+d.layout.segments; s++ { // the directory is full before the disk is
 		old := uint32(s % d.layout.segments)
 		d.dir.dropRange(old*per, (old+1)*per)
 	}
@@ -125,7 +125,7 @@ func (d *Disk) advance() error {
 
 func (d *Disk) write(b []byte, at int64) error {
 	if _, err := d.dev.WriteAt(b, at); err != nil {
-		err = fmt.Errorf("the cache is only read from now on: write: %w", err)
+		err = fmt.Errorf("the cache is no longer written: write: %w", err)
 		d.fail(&d.unwritable, err)
 		return err
 	}
@@ -134,7 +134,7 @@ func (d *Disk) write(b []byte, at int64) error {
 
 func (d *Disk) sync() error {
 	if err := d.dev.Sync(); err != nil {
-		err = fmt.Errorf("the cache is only read from now on: sync: %w", err)
+		err = fmt.Errorf("the cache is no longer written: sync: %w", err)
 		d.fail(&d.unwritable, err)
 		return err
 	}

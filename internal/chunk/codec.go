@@ -14,7 +14,7 @@ const BlockSize = 4096
 // builder's chunks are smaller (see DefaultChunkSize).
 const MaxRaw = 1 << 20
 
-// Codec says how an object's stored bytes become raw bytes. Its value is the codec byte of the formats.
+// Codec says how an object's stored bytes are turned into raw bytes. Its value is the codec byte of the formats.
 type Codec byte
 
 // The codecs.
@@ -24,7 +24,7 @@ const (
 	Zstd   Codec = 2 // the object is one zstd frame (RFC 8878)
 )
 
-// String is the name of a codec, for people.
+// String returns the name of a codec, for people.
 func (c Codec) String() string {
 	switch c {
 	case Zero:
@@ -37,19 +37,19 @@ func (c Codec) String() string {
 	return fmt.Sprintf("codec %d", byte(c))
 }
 
-// Encoder packs raw bytes. The same raw bytes give the same stored bytes in every build of Pando: the
-// version and the level of the compressor are pinned, and a golden test fails when its output changes.
-// An Encoder may be used by several goroutines at once.
+// Encoder compresses raw bytes. The same raw bytes give the same stored bytes in every build of Pando: version and
+// level of the compressor are pinned, and a golden test fails if its output changes. Several goroutines may use an
+// Encoder at once.
 type Encoder struct{ zstd *zstd.Encoder }
 
-// NewEncoder returns an encoder that packs up to parallel pieces at once; 0 means one for each processor.
+// NewEncoder returns an encoder that compresses up to parallel pieces at once; 0 means one for each processor.
 func NewEncoder(parallel int) (*Encoder, error) {
 	opts := []zstd.EOption{
 		zstd.WithEncoderLevel(zstd.SpeedDefault), // zstd's level 3
 		zstd.WithWindowSize(MaxRaw),
-		zstd.WithSingleSegment(true),            // a reader knows the raw size from the index and needs no window
-		zstd.WithEncoderCRC(false),              // the object's name is a better checksum
-		zstd.WithAllLitEntropyCompression(true), // base64 and the like: half the alphabet, no repetition
+		zstd.WithSingleSegment(true),            // the reader knows the raw size from the index and needs no window
+		zstd.WithEncoderCRC(false),              // the object's digest is a better checksum
+		zstd.WithAllLitEntropyCompression(true), // improves base64 and similar text, which has no repetitions
 	}
 	if parallel > 0 {
 		opts = append(opts, zstd.WithEncoderConcurrency(parallel))
@@ -61,8 +61,8 @@ func NewEncoder(parallel int) (*Encoder, error) {
 	return &Encoder{enc}, nil
 }
 
-// Encode compresses raw and returns the codec. Zeros give no bytes. What would not become at least one sixteenth
-// smaller is stored uncompressed, because reading it then costs nothing.
+// Encode compresses raw and returns the codec. Zeros give no bytes. Data that would shrink by less than one sixteenth
+// is stored uncompressed, because it is then read without decompression.
 func (e *Encoder) Encode(raw []byte) (stored []byte, codec Codec) {
 	if IsZero(raw) {
 		return nil, Zero

@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
-// samples are raw pieces of the kinds an image has.
+// samples returns raw pieces of the kinds that an image has.
 func samples() map[string][]byte {
 	rng := rand.New(rand.NewPCG(7, 7))
 	noise := make([]byte, 64<<10)
@@ -45,8 +45,9 @@ func samples() map[string][]byte {
 	}
 }
 
-// The names of objects follow from the compressor's output. If this test fails after an upgrade of the
-// compressor, builds of the same tree get new digests: keep the old version, or say so in the changelog.
+// TestEncoderOutputIsPinned: the names of objects depend on the compressor's output. If this test fails after an
+// upgrade of the compressor, builds of the same tree get new digests: keep the old version, or mention it in the
+// changelog.
 func TestEncoderOutputIsPinned(t *testing.T) {
 	enc, err := NewEncoder(0)
 	if err != nil {
@@ -196,7 +197,7 @@ func TestSplitRefuses(t *testing.T) {
 	}
 }
 
-// A page that did not change is the same object in the next version, wherever it lies.
+// TestIndexSharesPages: an unchanged page is the same object in the next version, wherever it lies.
 func TestIndexSharesPages(t *testing.T) {
 	enc, err := NewEncoder(1)
 	if err != nil {

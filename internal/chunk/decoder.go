@@ -9,11 +9,11 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// decodersMost is how many objects one Decoder unpacks at a time; more wait, so that memory stays small.
+// decodersMost is how many objects one Decoder unpacks at a time. Further calls wait, which bounds the memory.
 const decodersMost = 2
 
-// Decoder unpacks objects. The zero value is ready; it must not be copied after its first use. It may be used by
-// several goroutines at once, and keeps 0.2 MB and the largest buffer that was needed for each that it ran at a time.
+// Decoder unpacks objects. The zero value is ready; it must not be copied after its first use. Several goroutines may
+// use it at once. For each concurrent call it keeps 0.2 MB and the largest buffer that was needed.
 type Decoder struct {
 	once  sync.Once
 	zstd  *zstd.Decoder
@@ -21,10 +21,10 @@ type Decoder struct {
 	slots chan struct{} // one for each object that is being unpacked
 
 	mu   sync.Mutex
-	free [][]byte // buffers, the one used last at the end
+	free [][]byte // buffers; the one used last is at the end
 }
 
-// start makes what Decoder needs at its first use.
+// start makes the zstd decoder at the first use.
 func (d *Decoder) start() error {
 	d.once.Do(func() {
 		d.slots = make(chan struct{}, decodersMost)
@@ -38,7 +38,7 @@ func (d *Decoder) start() error {
 	return d.err
 }
 
-// take waits for a slot and returns an empty buffer for that many bytes, to be given back.
+// take waits for a slot and returns an empty buffer for need bytes. The caller must return it with give.
 func (d *Decoder) take(need int) []byte {
 	d.slots <- struct{}{}
 	d.mu.Lock()
@@ -53,7 +53,7 @@ func (d *Decoder) take(need int) []byte {
 	return buffer
 }
 
-// give takes a buffer back and frees its slot.
+// give returns a buffer and frees its slot.
 func (d *Decoder) give(buffer []byte) {
 	d.mu.Lock()
 	d.free = append(d.free, buffer)
@@ -61,13 +61,13 @@ func (d *Decoder) give(buffer []byte) {
 	<-d.slots
 }
 
-// Decode unpacks stored into dst, whose length is the raw size that the index states; any other outcome is
-// an error. It is called after ID.Verify, never before, and it may be called by several goroutines at once.
+// Decode unpacks stored into dst. The length of dst must be the raw size that the index states; any other size is an
+// error. The caller must have called ID.Verify before. Several goroutines may call Decode at once.
 func (d *Decoder) Decode(dst, stored []byte, codec Codec) error {
 	return d.DecodeParts([][]byte{dst}, stored, codec)
 }
 
-// DecodeParts is Decode into several parts, one after the other.
+// DecodeParts is Decode into several consecutive parts.
 func (d *Decoder) DecodeParts(dst [][]byte, stored []byte, codec Codec) error {
 	switch codec {
 	case Zero:
@@ -94,7 +94,7 @@ func total(parts [][]byte) (n int) {
 	return n
 }
 
-// spread copies as many bytes as the parts have to them.
+// spread copies raw to the parts, one after the other.
 func spread(dst [][]byte, raw []byte) {
 	for _, part := range dst {
 		raw = raw[copy(part, raw):]
@@ -122,6 +122,6 @@ func (d *Decoder) unpackZstd(dst [][]byte, stored []byte) error {
 	return nil
 }
 
-// spare is by how many bytes a buffer is longer than what is unpacked into it. Near the end of its output the decoder
-// checks each write, in the last block of a frame, of at most 128 KiB, unless there is so much room.
+// spare is how many bytes a buffer is longer than the data unpacked into it. With this room the zstd decoder need not
+// check each write in the last block of a frame, which has at most 128 KiB.
 const spare = 128<<10 + 16

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// One after the other, pieces are unpacked in the same buffer; together, in no more than there are slots for.
+// TestDecoderBuffers: consecutive calls unpack into the same buffer; concurrent calls use no more buffers than slots.
 func TestDecoderBuffers(t *testing.T) {
 	var r Decoder
 	if err := r.start(); err != nil {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Entry has the object of one extent of raw bytes. The extent's position follows from the sizes of the entries before
-// it, so a page does not change when something before it grows.
+// Entry describes the object of one extent of raw bytes. The position of the extent follows from the sizes of the
+// entries before it, so a page does not change when data before it grows.
 type Entry struct {
 	RawSize    int   // bytes, a multiple of BlockSize
 	StoredSize int   // bytes of the object; 0 for Zero
@@ -22,7 +22,7 @@ const MaxZeroRun = 65535 * BlockSize
 // raw size in blocks (2), codec (1), digest algorithm (1), stored size (4), digest (32).
 const EntrySize = 40
 
-// Check returns what is wrong with an entry. What writes or reads entries calls it.
+// Check returns what is wrong with an entry. Code that writes or reads entries calls it.
 func (e Entry) Check() error {
 	limit := MaxRaw
 	if e.Codec == Zero {
@@ -32,15 +32,15 @@ func (e Entry) Check() error {
 	case e.RawSize <= 0 || e.RawSize%BlockSize != 0 || e.RawSize > limit:
 		return fmt.Errorf("raw size %d is not a multiple of %d from 1 block to %d bytes", e.RawSize, BlockSize, limit)
 	case e.Codec == Zero && (e.StoredSize != 0 || !e.ID.IsZero()):
-		return fmt.Errorf("a zero extent names an object")
+		return fmt.Errorf("an extent of zeros must not name an object")
 	case e.Codec == Zero:
 		return nil
 	case e.ID.Algorithm != SHA256:
 		return fmt.Errorf("unknown digest algorithm %d", e.ID.Algorithm)
 	case e.Codec == Stored && e.StoredSize != e.RawSize:
-		return fmt.Errorf("stored as it is, but %d bytes for %d", e.StoredSize, e.RawSize)
+		return fmt.Errorf("stored uncompressed, but with %d bytes for %d raw ones", e.StoredSize, e.RawSize)
 	case e.Codec == Zstd && (e.StoredSize <= 0 || e.StoredSize >= e.RawSize):
-		return fmt.Errorf("compressed, but %d bytes for %d", e.StoredSize, e.RawSize)
+		return fmt.Errorf("compressed, but with %d bytes for %d raw ones", e.StoredSize, e.RawSize)
 	case e.Codec > Zstd:
 		return fmt.Errorf("unknown %s", e.Codec)
 	}
@@ -55,7 +55,7 @@ func (e Entry) Append(b []byte) []byte {
 	return append(b, e.ID.Sum[:]...)
 }
 
-// ReadEntry reads the entry that b, of at least EntrySize bytes, starts with. The entry is not checked.
+// ReadEntry reads the entry at the beginning of b, which has at least EntrySize bytes. The entry is not checked.
 func ReadEntry(b []byte) Entry {
 	return Entry{
 		RawSize:    int(binary.LittleEndian.Uint16(b)) * BlockSize,

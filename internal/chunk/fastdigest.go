@@ -5,18 +5,18 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// FastDigest is a second digest of an object's stored bytes, BLAKE3 of 256 bits. An object's name is its SHA-256, which
-// processors without instructions for it take five times as long for.
+// FastDigest is a second digest of an object's stored bytes: BLAKE3 of 256 bits. On processors without SHA
+// instructions the SHA-256 of an object's name takes five times as long.
 type FastDigest [32]byte
 
 // FastSum returns the fast digest of an object's stored bytes.
 func FastSum(stored []byte) FastDigest { return blake3.Sum256(stored) }
 
-// FastDigests are the fast digests of objects, as somebody who is trusted for the objects' names has signed them.
-// nil has none.
+// FastDigests maps objects to their fast digests. Whoever is trusted for the objects' names has signed them. nil is
+// empty.
 type FastDigests map[ID]FastDigest
 
-// Of are the fast digests of entries, in their order.
+// Of returns the fast digests of entries, in their order.
 func (p FastDigests) Of(entries []Entry) []FastDigest {
 	out := make([]FastDigest, len(entries))
 	for i, e := range entries {
@@ -25,8 +25,8 @@ func (p FastDigests) Of(entries []Entry) []FastDigest {
 	return out
 }
 
-// Check is Check, and by an object's fast digest alone where that is quicker. Bytes that are not what the fast
-// digest is of may still be the object: its name decides.
+// Check verifies stored against id, like the function Check. On processors on which that is faster it uses the fast
+// digest. If that does not match, the bytes may still be the object: its name decides.
 func (p FastDigests) Check(id ID, stored []byte) (Verified, error) {
 	return p.check(id, stored, cpu.X86.HasAVX2)
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestProofs wants of each way to check that it takes the object, and nothing else.
+// TestProofs: each way to check an object accepts its bytes and no others.
 func TestProofs(t *testing.T) {
 	object, other := []byte("an object"), []byte("another one")
 	id := Sum(object)
@@ -27,8 +27,8 @@ func TestProofs(t *testing.T) {
 	}
 }
 
-// TestFastDigestIsUsed sees that a fast digest decides by itself where it is quicker: these bytes have its digest,
-// and not the name's.
+// TestFastDigestIsUsed: where the fast digest is faster, it decides alone: these bytes match the fast digest but not
+// the name.
 func TestFastDigestIsUsed(t *testing.T) {
 	id, bytes := Sum([]byte("an object")), []byte("what the map's signer says that it is")
 	proofs := FastDigests{id: FastSum(bytes)}
@@ -40,8 +40,8 @@ func TestFastDigestIsUsed(t *testing.T) {
 	}
 }
 
-// TestFastSum holds the algorithm: BLAKE3, the first 32 bytes, without a key. The digest is that of the test vectors
-// of its authors.
+// TestFastSum: the algorithm is BLAKE3 with 256 bits and without a key. The digest is from the test vectors of its
+// authors.
 func TestFastSum(t *testing.T) {
 	const empty = "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"
 	if got := (ID{Sum: FastSum(nil)}).Name(); got != empty {

@@ -10,7 +10,7 @@ import (
 // Algorithm is the digest algorithm of an ID. Its value is the algorithm byte of the formats.
 type Algorithm byte
 
-// SHA256 is the only algorithm so far; the byte leaves room for BLAKE3.
+// SHA256 is the only algorithm so far; the byte leaves room for others.
 const SHA256 Algorithm = 1
 
 // ID names an object: the digest of its stored bytes. The zero ID names nothing.
@@ -35,17 +35,17 @@ func ParseID(s string) (ID, error) {
 	return id, nil
 }
 
-// String is "sha256:<hex>".
+// String returns "sha256:<hex>".
 func (id ID) String() string { return "sha256:" + id.Name() }
 
-// Name is the object's file name and the last element of its URL: 64 lower-case hex digits.
+// Name returns the object's file name, which is also the last element of its URL: 64 lower-case hex digits.
 func (id ID) Name() string { return hex.EncodeToString(id.Sum[:]) }
 
-// ShortID is the first 64 bits of an ID. They identify one of a few thousand objects in a request. The requester checks
-// the reply against the whole ID.
+// ShortID is the first 64 bits of an ID. In a request it identifies one of a few thousand objects. The requester
+// checks the reply against the whole ID.
 type ShortID [8]byte
 
-// Short is the beginning of an ID.
+// Short returns the first 64 bits of an ID.
 func (id ID) Short() ShortID { return ShortID(id.Sum[:8]) }
 
 // ParseShortID parses 16 lower-case hex digits, or the beginning of a whole ID.
@@ -61,13 +61,13 @@ func ParseShortID(s string) (ShortID, error) {
 	return id.Short(), nil
 }
 
-// String is 16 lower-case hex digits.
+// String returns 16 lower-case hex digits.
 func (b ShortID) String() string { return hex.EncodeToString(b[:]) }
 
-// MarshalText is String.
+// MarshalText returns String.
 func (b ShortID) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
 
-// UnmarshalText takes what ParseShortID does.
+// UnmarshalText accepts what ParseShortID accepts.
 func (b *ShortID) UnmarshalText(text []byte) (err error) {
 	*b, err = ParseShortID(string(text))
 	return err
@@ -76,7 +76,7 @@ func (b *ShortID) UnmarshalText(text []byte) (err error) {
 // IsZero reports whether id names nothing.
 func (id ID) IsZero() bool { return id == ID{} }
 
-// Verify returns an error unless stored hashes to id. It is called before decompression, always.
+// Verify returns an error unless stored hashes to id. It must always be called before decompression.
 func (id ID) Verify(stored []byte) error {
 	if id.Algorithm != SHA256 {
 		return fmt.Errorf("verify object: unknown digest algorithm %d", id.Algorithm)
@@ -87,7 +87,7 @@ func (id ID) Verify(stored []byte) error {
 	return nil
 }
 
-// WrongBytesError means that a source sent bytes which are not the object asked for.
+// WrongBytesError means that a source sent bytes that are not the requested object.
 type WrongBytesError struct {
 	Want, Got ID
 	Size      int
@@ -97,7 +97,7 @@ func (e *WrongBytesError) Error() string {
 	return fmt.Sprintf("object %s: wrong bytes: %d bytes hash to %s", e.Want, e.Size, e.Got)
 }
 
-// MarshalText makes an ID a JSON string, "" for the zero ID.
+// MarshalText returns the ID as text, "" for the zero ID.
 func (id ID) MarshalText() ([]byte, error) {
 	if id.IsZero() {
 		return nil, nil

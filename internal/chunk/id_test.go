@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A brief is the beginning of a name, as text too, and nothing else is one.
+// TestShortID: a short ID is the beginning of an ID, also as text; other texts are refused.
 func TestShortID(t *testing.T) {
 	id := Sum([]byte("a"))
 	for _, s := range []string{id.Name()[:16], id.Name(), id.String()} {

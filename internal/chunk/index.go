@@ -2,23 +2,23 @@ package chunk
 
 import "fmt"
 
-// The sizes of pages. Their borders are chosen by content, so that two versions share the pages of the
-// regions that did not change: a page ends after an entry whose digest starts with seven zero bits, once it
-// has minPageEntries. That makes 64 + 128 entries on average, about 6.5 KB for 8 MB of raw bytes.
+// Sizes of pages. Content decides where a page ends, so that two versions share the pages of unchanged regions: a
+// page ends after an entry whose digest starts with seven zero bits, once it has minPageEntries. On average a page
+// has 192 entries.
 const (
 	minPageEntries = 64
 	pageBorder     = 0xfe
 )
 
-// Index is an index as it is stored.
+// Index is an encoded index.
 type Index struct {
-	Root    []byte   // an object that is not packed; its ID goes into the manifest
+	Root    []byte   // an uncompressed object; its ID goes into the manifest
 	Pages   [][]byte // the pages' objects, in order
 	RawSize int64
 }
 
-// NewIndex makes the index of a file system from its entries, in order. It joins neighbouring Zero entries. maxChunk is
-// Split's limit.
+// NewIndex makes the index of a file system from its entries, in order. It joins neighbouring Zero entries. maxChunk
+// is the limit that Split was called with.
 func NewIndex(entries []Entry, maxChunk int, enc *Encoder) (*Index, error) {
 	entries = joinZeros(entries)
 	var refs []PageRef
@@ -44,7 +44,7 @@ func NewIndex(entries []Entry, maxChunk int, enc *Encoder) (*Index, error) {
 	return idx, nil
 }
 
-// pageLength is the number of entries of the first page of entries.
+// pageLength returns how many of the entries go into the first page.
 func pageLength(entries []Entry) int {
 	for i, e := range entries[:min(len(entries), MaxPageEntries)] {
 		if i+1 >= minPageEntries && e.Codec != Zero && e.ID.Sum[0]&pageBorder == 0 {

@@ -21,7 +21,7 @@ type Page struct {
 	ends    []int64 // ends[i] is where entry i ends, counted from the page's start
 }
 
-// NewPage makes a page of entries, which it keeps.
+// NewPage makes a page of entries. It keeps the slice.
 func NewPage(entries []Entry) (*Page, error) {
 	if len(entries) == 0 || len(entries) > MaxPageEntries {
 		return nil, fmt.Errorf("index page: %d entries, want 1 to %d", len(entries), MaxPageEntries)
@@ -38,7 +38,7 @@ func NewPage(entries []Entry) (*Page, error) {
 	return p, nil
 }
 
-// RawSize is the number of raw bytes the page covers.
+// RawSize returns the number of raw bytes that the page covers.
 func (p *Page) RawSize() int64 { return p.ends[len(p.ends)-1] }
 
 // Find returns the entry that covers offset off, and the offset at which that entry starts. Both offsets
@@ -51,7 +51,7 @@ func (p *Page) Find(off int64) (i int, start int64) {
 	return i, p.ends[i] - int64(p.Entries[i].RawSize)
 }
 
-// Encode returns the page's bytes, which Encoder.Encode then packs into an object.
+// Encode returns the page's bytes, which Encoder.Encode then compresses into an object.
 func (p *Page) Encode() []byte {
 	b := make([]byte, 0, pageHeader+len(p.Entries)*EntrySize)
 	b = append(b, pageMagic...)
@@ -64,7 +64,7 @@ func (p *Page) Encode() []byte {
 	return b
 }
 
-// DecodePage is the inverse of Page.Encode. Every byte it accepts is one that Encode would write.
+// DecodePage is the inverse of Page.Encode. It accepts only bytes that Encode would write.
 func DecodePage(b []byte) (*Page, error) {
 	if len(b) < pageHeader || string(b[:4]) != pageMagic {
 		return nil, fmt.Errorf("index page: %d bytes that do not start with %q", len(b), pageMagic)

@@ -29,7 +29,7 @@ type PageRef struct {
 	ID         ID
 }
 
-// PageSize is the number of bytes that the page unpacks to.
+// PageSize returns the unpacked size of the page in bytes.
 func (r PageRef) PageSize() int { return pageHeader + r.Entries*EntrySize }
 
 func (r PageRef) check() error {
@@ -48,15 +48,15 @@ func (r PageRef) check() error {
 	return fmt.Errorf("%s, %d bytes for %d", r.Codec, r.StoredSize, r.PageSize())
 }
 
-// Root is the first level of an index: the list of its pages. Its encoded bytes are an object that is not
-// packed; the manifest names it.
+// Root is the first level of an index: the list of its pages. Its encoded bytes are an uncompressed object, which the
+// manifest names.
 type Root struct {
 	Pages    []PageRef
 	MaxChunk int // raw bytes of the largest entry that has an object, at most MaxRaw
 	ends     []int64
 }
 
-// NewRoot makes a root of pages, which it keeps. A file system of no bytes has no index.
+// NewRoot makes a root of pages. It keeps the slice. A file system without bytes has no index.
 func NewRoot(pages []PageRef, maxChunk int) (*Root, error) {
 	if len(pages) == 0 || len(pages) > MaxPages {
 		return nil, fmt.Errorf("index root: %d pages, want 1 to %d", len(pages), MaxPages)
@@ -79,7 +79,7 @@ func NewRoot(pages []PageRef, maxChunk int) (*Root, error) {
 	return r, nil
 }
 
-// RawSize is the size of the file system in bytes.
+// RawSize returns the size of the file system in bytes.
 func (r *Root) RawSize() int64 { return r.ends[len(r.ends)-1] }
 
 // Find returns the page that covers raw offset off, and the raw offset at which that page starts. off is at
@@ -92,8 +92,8 @@ func (r *Root) Find(off int64) (i int, start int64) {
 	return i, r.ends[i] - r.Pages[i].RawSize
 }
 
-// DecodePage unpacks and decodes page i from its object's bytes, which have been verified, and checks that
-// it is the page the root describes.
+// DecodePage unpacks and decodes page i from its object's verified bytes, and checks that it matches the root's
+// entry.
 func (r *Root) DecodePage(d *Decoder, i int, stored []byte) (*Page, error) {
 	ref := r.Pages[i]
 	if len(stored) != ref.StoredSize {
@@ -136,7 +136,7 @@ func (r *Root) Encode() []byte {
 	return b
 }
 
-// DecodeRoot is the inverse of Root.Encode. Every byte it accepts is one that Encode would write.
+// DecodeRoot is the inverse of Root.Encode. It accepts only bytes that Encode would write.
 func DecodeRoot(b []byte) (*Root, error) {
 	if len(b) < rootHeader || string(b[:4]) != rootMagic {
 		return nil, fmt.Errorf("index root: %d bytes that do not start with %q", len(b), rootMagic)

@@ -8,19 +8,19 @@ import (
 // Request asks a Source for one object. Only ID must be set.
 type Request struct {
 	ID   ID
-	Size int64 // stored bytes; 0: not known
+	Size int64 // stored bytes; 0: unknown
 
-	// Optional says that the caller has another way to the bytes. A source that would wait until an object can be had
-	// instead returns an error when the object is missing or damaged everywhere.
+	// Optional means that the caller can get the bytes in another way. A source that otherwise waits until the object
+	// is available then returns an error if the object is missing or damaged everywhere.
 	Optional bool
 
-	Attempt  int           // how often this request failed before
+	Attempt  int           // number of failed attempts before this one
 	Patience time.Duration // longest time without a byte; 0: the source's own limit
-	Fresh    bool          // wrong bytes were seen: caches on the way must revalidate
+	Fresh    bool          // an earlier reply had wrong bytes: caches on the way must revalidate
 }
 
-// Source gets objects from one server, a peer, a cache, or a combination of others. It returns verified objects. It is
-// safe for concurrent use, and gives up when ctx is done.
+// Source returns objects from one server, a peer, a cache, or a combination of sources. It verifies them. It is safe
+// for concurrent use, and returns when ctx is done.
 type Source interface {
 	Get(ctx context.Context, r Request) (Verified, error)
 }

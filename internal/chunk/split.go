@@ -5,26 +5,24 @@ import (
 	"hash/fnv"
 )
 
-// DefaultChunkSize is the raw size, in bytes, of the largest chunk that the builder makes. Measured on a
-// Debian 12 system image and an update of 16 packages: 64 KiB resends 10.0 % of the image's compressed
-// bytes, 128 KiB 12.6 %, 32 KiB 8.7 % with twice as many objects.
+// DefaultChunkSize is the raw size of the largest chunk that the builder makes, in bytes. Smaller chunks resend less
+// data after an update, but make more objects. At 64 KiB a Debian update resends about 10 % of the compressed image.
 const DefaultChunkSize = 64 << 10
 
-// anchorOneIn is how many small files there are, on average, for one that always starts a chunk. Without
-// such anchors a small file that grows moves the borders of all groups up to the next large file (11.5 %
-// instead of 10.0 % in the measurement above); more of them make small chunks.
+// anchorOneIn is how many small files there are, on average, for each one that always starts a chunk. Without such
+// anchors, a small file that grows moves the borders of all groups up to the next large file. More of them make small
+// chunks.
 const anchorOneIn = 8
 
-// Extent is where the bytes of one file lie in the raw image.
+// Extent is the position of one file's bytes in the raw image.
 type Extent struct {
 	Start, Size int64  // bytes; Start is a multiple of BlockSize
-	Name        string // the same in the next version, if the file is
+	Name        string // stays the same in the next version of the image
 }
 
-// Split cuts a raw image of size bytes into chunks of at most limit bytes and returns their sizes, in
-// order. files are in order of Start and do not overlap. A file of at least half a chunk starts a chunk and
-// shares none; smaller ones are grouped; what is no file's (inodes, directories) is kept apart from file
-// bytes, because it changes in every version. All sizes are multiples of BlockSize.
+// Split cuts a raw image into chunks of at most limit bytes and returns their sizes. files must be sorted by Start and
+// must not overlap; all sizes are multiples of BlockSize. A file of at least half a chunk has its own chunks; smaller
+// ones are grouped. Bytes of no file (inodes, directories), which always change, get chunks of their own.
 func Split(size int64, files []Extent, limit int) ([]int, error) {
 	s := splitter{limit: int64(limit)}
 	if limit <= 0 || limit > MaxRaw || limit%BlockSize != 0 {
@@ -63,7 +61,7 @@ func isAnchor(name string) bool {
 	return h.Sum32()%anchorOneIn == 0
 }
 
-// splitter has cut everything before start and taken everything before end.
+// splitter has cut all bytes before start into chunks. The bytes from start to end wait for the next cut.
 type splitter struct {
 	limit      int64
 	start, end int64
@@ -77,7 +75,7 @@ func (s *splitter) cut() {
 	s.start = s.end
 }
 
-// alone takes n bytes that share no chunk with what is before and after them.
+// alone takes n bytes that share no chunk with their neighbours.
 func (s *splitter) alone(n int64) {
 	if n == 0 {
 		return
@@ -91,7 +89,7 @@ func (s *splitter) alone(n int64) {
 	s.cut()
 }
 
-// grouped takes n bytes, at most half of the limit, that may share a chunk with those before and after.
+// grouped takes n bytes, at most half of the limit, that may share a chunk with their neighbours.
 func (s *splitter) grouped(n int64, anchor bool) {
 	if anchor || s.end+n-s.start > s.limit {
 		s.cut()

@@ -18,13 +18,13 @@ import (
 	"pando/internal/cmdenv"
 )
 
-// The reference and the man pages are made from the commands themselves.
+// The reference and the man pages are generated from the commands.
 const (
 	cliDoc = "../../docs/cli.md"
 	manDir = "../../docs/man"
 )
 
-// TestCLIDoc: docs/cli.md has every command, flag and topic as it is.
+// TestCLIDoc: docs/cli.md describes every present command, flag and topic.
 func TestCLIDoc(t *testing.T) {
 	t.Setenv("PANDO_SERVER", "")
 	root := newRoot(&cmdenv.Env{})
@@ -53,13 +53,13 @@ func TestCLIDoc(t *testing.T) {
 	}
 }
 
-// TestManPages: docs/man has a page for each command, as cobra makes it.
+// TestManPages: docs/man has a page for each command, as cobra generates it.
 func TestManPages(t *testing.T) {
 	t.Setenv("PANDO_SERVER", "")
 	dir := t.TempDir()
 	root := newRoot(&cmdenv.Env{})
 	root.DisableAutoGenTag = true
-	day := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) // the pages change with the commands only
+	day := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) // a fixed date, so that pages change with the commands only
 	head := &doc.GenManHeader{Section: "1", Source: "Pando", Manual: "Pando", Date: &day}
 	if err := doc.GenManTree(root, head, dir); err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func TestManPages(t *testing.T) {
 	}
 }
 
-// plainValues takes from a man page what pflag writes for values that are not set.
+// plainValues removes from a man page the values that pflag writes for unset flags.
 func plainValues(page []byte) []byte {
 	unset := regexp.MustCompile(`(?m)^(\\fB--[a-z0-9-]+\\fP|\\fB-[a-z]\\fP, \\fB--[a-z0-9-]+\\fP)(=\[\]|=""|=0|=0s|=|\[=false\])$`)
 	return unset.ReplaceAllFunc(page, func(line []byte) []byte {
@@ -119,7 +119,7 @@ func plainValues(page []byte) []byte {
 	})
 }
 
-// walk calls do for a command and all below it.
+// walk calls do for a command and for all commands below it.
 func walk(c *cobra.Command, do func(*cobra.Command)) {
 	do(c)
 	for _, sub := range c.Commands() {
@@ -127,8 +127,8 @@ func walk(c *cobra.Command, do func(*cobra.Command)) {
 	}
 }
 
-// TestFlagsNameTheirValues: a flag's value is named by one word. Words in backquotes in the help of a flag become its
-// value's name: --adoption pando node adopt.
+// TestFlagsNameTheirValues: the name of a flag's value is one word. pflag takes words in backquotes in a flag's help
+// for that name.
 func TestFlagsNameTheirValues(t *testing.T) {
 	t.Setenv("PANDO_SERVER", "")
 	walk(newRoot(&cmdenv.Env{}), func(c *cobra.Command) {
@@ -140,7 +140,7 @@ func TestFlagsNameTheirValues(t *testing.T) {
 	})
 }
 
-// describe writes a command and those below it.
+// describe writes a command and all commands below it.
 func describe(w *strings.Builder, c *cobra.Command) {
 	topic := c.IsAdditionalHelpTopicCommand()
 	if !c.IsAvailableCommand() && !topic && c.HasParent() {
@@ -178,7 +178,7 @@ func describe(w *strings.Builder, c *cobra.Command) {
 	}
 }
 
-// markdown keeps Markdown from reading stars and the like in help, which is plain text; what is indented stays code.
+// markdown escapes characters of plain help text that Markdown would interpret. Indented text stays code.
 func markdown(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {

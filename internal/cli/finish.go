@@ -13,7 +13,7 @@ import (
 	"pando/internal/server"
 )
 
-// finish prints what went wrong and chooses the exit code.
+// finish prints the error, if there is one, and returns the exit code.
 func finish(env *cmdenv.Env, ctx context.Context, err error) int {
 	var quiet *exitcode.SilentError
 	switch {
@@ -29,7 +29,7 @@ func finish(env *cmdenv.Env, ctx context.Context, err error) int {
 		output.JSON(env.Err, api.ErrorBody{Error: &api.Error{Code: codeOf(err), Message: err.Error(), Hint: hint}})
 		return exitCode(err)
 	}
-	// Further lines of a text are indented, so that text from a server cannot look like a message of this program.
+	// Lines after the first are indented, so that text from a server cannot look like a message of this program.
 	below := strings.NewReplacer("\n", "\n  ", "\t", " ")
 	fmt.Fprintln(env.Err, "pando:", below.Replace(err.Error()))
 	if hint != "" {
@@ -57,7 +57,7 @@ func exitCode(err error) int {
 	return exitcode.Failed
 }
 
-// codeOf is the code of an error that is printed as JSON; "unreachable", "usage" and "failed" exist only here.
+// codeOf returns the code of an error for the JSON output; "unreachable", "usage" and "failed" exist only here.
 func codeOf(err error) api.Code {
 	var refused *api.Error
 	if errors.As(err, &refused) {

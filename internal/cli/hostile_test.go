@@ -3,6 +3,8 @@ package cli
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
 	"io"
@@ -11,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,45 +21,55 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"pando/internal/api"
 	"pando/internal/cmdenv"
+	"pando/internal/identity"
+	"pando/internal/ship"
 )
 
-// hostile is what a machine may say of itself: it would set a terminal's title, clear it, turn the direction of
-// writing, and make a line that looks like Pando's.
+// hostile is text that a malicious machine may report: it would set a terminal's title, clear the screen, change the
+// writing direction, and add a line that looks like Pando's.
 const hostile = "EVIL\x1b]0;x\x07\x1b[2J\u009b2J\u202eabc\u2066\u2028\x00\x7f\x85\r\nFALSE LINE\tCOLUMN"
 
-// TestCommandsPrintNoControls: every command that asks the server is given hostile text wherever the API has text, as
-// an answer and as an error, and prints no control character and no line that is not its own.
+// TestCommandsPrintNoControls: every command that calls the server gets hostile text in all answers and errors. It must
+// print no control character and no additional line.
 func TestCommandsPrintNoControls(t *testing.T) {
 	t.Setenv("PANDO_SERVER", "")
 	s := hostileServer{t: t, dir: t.TempDir()}
 	s.start()
 	t.Chdir(s.dir)
-	files := map[string]string{"file": "text", "fleet.yaml": "groups:\n  lab:\n    image: lab:stable\n"}
+	files := hostileTables()
+	files["file"], files["fleet.yaml"] = "text", "groups:\n  lab:\n    image: lab:stable\n"
 	for name, text := range files {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
+	s.makeStick()
 	shown := map[string]bool{}
 	for _, c := range leaves(newRoot(&cmdenv.Env{})) {
 		path := strings.TrimPrefix(c.CommandPath(), "pando ")
 		if why := localOnly[path]; why != "" {
 			continue
 		}
-		args := append(strings.Fields(path), commandArgs(path, c)...)
-		for _, s.refuse = range []bool{false, true} {
-			out, errs := s.run(t, args)
-			checkPlain(t, args, out, errs)
-			shown[path] = shown[path] || strings.Contains(out+errs, "EVIL")
-			if c.Flag("json") != nil {
-				checkPlain(t, args, s.runJSON(t, args), "")
+		for _, given := range s.commandArgs(path, c) {
+			args := append(strings.Fields(path), given...)
+			for _, s.refuse = range []bool{false, true} {
+				out, errs := s.run(t, args)
+				if strings.Contains(errs, "decode answer") {
+					t.Errorf("pando %s does not understand the server: %s", strings.Join(args, " "), errs)
+				}
+				checkPlain(t, args, out, errs)
+				shown[path] = shown[path] || strings.Contains(strings.ToUpper(out+errs), "EVIL")
+				if c.Flag("json") != nil {
+					checkPlain(t, args, s.runJSON(t, args), "")
+				}
 			}
 		}
 	}
 	for path := range shown {
 		if !shown[path] {
-			t.Errorf("pando %s printed nothing of what the server said: give it arguments in commandArgs", path)
+			t.Errorf("pando %s printed nothing of what the server said: give it arguments in givenArgs", path)
 		}
 	}
 	if len(shown) < 60 {
@@ -64,24 +77,20 @@ func TestCommandsPrintNoControls(t *testing.T) {
 	}
 }
 
-// localOnly are commands that ask no server, or do long work on this machine first.
+// localOnly are commands that do not call the server, or that first do long work on this machine.
 var localOnly = map[string]string{
 	"serve":         "is the server",
 	"up":            "is the server",
-	"doctor":        "looks at this machine",
 	"version":       "is of this program",
 	"store check":   "reads the store itself",
 	"key import":    "reads signatures first",
-	"image pull":    "asks another server first",
-	"image push":    "asks another server first",
-	"node import":   "reads its file first",
 	"image build":   "builds",
 	"image shell":   "builds",
 	"image capture": "builds",
 	"image extend":  "builds",
 }
 
-// givenArgs are the arguments of commands whose usage line does not tell.
+// givenArgs are the arguments of commands whose usage line is not enough to derive them.
 var givenArgs = map[string]string{
 	"boot show":      "pc1",
 	"boot export":    "pc1",
@@ -99,9 +108,56 @@ var givenArgs = map[string]string{
 	"rollout abort":  "r1",
 	"apply":          "-f fleet.yaml --yes",
 	"user set":       "desk --role viewer",
+	"doctor":         "--quick --interface nosuch0", // without probes of this machine
 }
 
-// checkPlain looks for what would steer a terminal, and for lines that begin with the hostile text's second line.
+// hostileLine is hostile text as it may stand in a file: no zero byte, and quoted for a spreadsheet or YAML.
+var hostileLine = strings.NewReplacer("\x00", "", "\x85", "\u0085").Replace(hostile)
+
+// hostileTables are tables of nodes whose cells, or whose columns, are hostile text.
+func hostileTables() map[string]string {
+	oneLine := strings.ReplaceAll(hostileLine, "\n", "")
+	cell, quoted := `"`+hostileLine+`"`, strconv.QuoteToASCII(hostileLine)
+	yamlText := strings.NewReplacer(`\x`, `\u00`).Replace(quoted)
+	tables := map[string]string{
+		"head.csv":  "name," + cell + "\npc1,x\n",
+		"label.csv": "name," + `"label:` + hostileLine + `"` + "\npc1,x\n",
+		"dhcp.conf": "host " + oneLine + " { hardware ethernet 52:54:00:00:00:01; }\n",
+		"dnsmasq":   "dhcp-host=52:54:00:00:00:01," + oneLine + "\n",
+		"ethers":    "52:54:00:00:00:01 " + strings.ReplaceAll(hostileLine, " ", "") + "\n",
+		"key.yaml":  "- {name: pc1, " + yamlText + ": x}\n",
+		"list.yaml": yamlText + "\n",
+		"good.csv":  "name,serial\npc1,X123\n",
+	}
+	for _, column := range []string{"name", "mac", "serial", "group", "labels", "address", "image", "kernel_args"} {
+		if column == "name" {
+			tables["name.csv"] = "name\n" + cell + "\n"
+		} else {
+			tables[column+".csv"] = "name," + column + "\npc1," + cell + "\n"
+		}
+		tables[column+".yaml"] = "- {" + column + ": " + yamlText + "}\n"
+	}
+	return tables
+}
+
+// commandArgs returns the arguments that a command is tried with.
+func (s *hostileServer) commandArgs(path string, c *cobra.Command) (all [][]string) {
+	switch path {
+	case "image pull":
+		return [][]string{{s.other, "lab"}, {"./stick", "lab"}, {"./stick", "lab:stable"}}
+	case "image push":
+		return [][]string{{"lab", s.other}, {"lab", "./pushed"}}
+	case "node import":
+		for name := range hostileTables() {
+			all = append(all, []string{name, "--yes"}, []string{name, "--group", "lab", "--dry-run"})
+		}
+		return all
+	}
+	return [][]string{usageArgs(path, c)}
+}
+
+// checkPlain looks for characters that control a terminal, and for lines that begin with the second line of the hostile
+// text.
 func checkPlain(t *testing.T, args []string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
@@ -116,7 +172,7 @@ func checkPlain(t *testing.T, args []string, texts ...string) {
 	}
 }
 
-// leaves are the commands that do something.
+// leaves returns the commands without subcommands.
 func leaves(c *cobra.Command) []*cobra.Command {
 	if !c.HasSubCommands() {
 		if c.Runnable() {
@@ -133,8 +189,8 @@ func leaves(c *cobra.Command) []*cobra.Command {
 
 var argument = regexp.MustCompile(`[A-Z][A-Z0-9@:-]*`)
 
-// commandArgs makes the arguments that a command's usage line asks for.
-func commandArgs(path string, c *cobra.Command) []string {
+// usageArgs derives arguments from a command's usage line.
+func usageArgs(path string, c *cobra.Command) []string {
 	if given, ok := givenArgs[path]; ok {
 		return strings.Fields(given)
 	}
@@ -148,10 +204,11 @@ func commandArgs(path string, c *cobra.Command) []string {
 	return args
 }
 
-// hostileServer answers the operator's API with hostile text, by the schemas of openapi.json.
+// hostileServer answers the operator's API with hostile text, following the schemas of openapi.json.
 type hostileServer struct {
 	t      *testing.T
 	dir    string
+	other  string // URL, for commands that ask another server
 	refuse bool
 	doc    map[string]any
 }
@@ -177,6 +234,40 @@ func (s *hostileServer) start() {
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
 	go server.Serve(l) //nolint:errcheck // it ends with the test
 	s.t.Cleanup(func() { server.Close() })
+	s.startOther(server)
+}
+
+// makeStick makes a directory of images whose tags are hostile text.
+func (s *hostileServer) makeStick() {
+	names, err := json.Marshal(map[string]map[string]string{"lab": {hostile: "sha256:" + strings.Repeat("ab", 32)}})
+	if err == nil {
+		err = os.MkdirAll("stick/manifests", 0o755)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join("stick", ship.NamesFile), names, 0o644)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// startOther has the server answer with TLS, too, as another site's would.
+func (s *hostileServer) startOther(server *http.Server) {
+	public, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	secure, err := identity.ServerTLS(key)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	l, err := tls.Listen("tcp", "127.0.0.1:0", secure)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	go server.Serve(l) //nolint:errcheck // it ends with the test
+	s.other = "https://" + l.Addr().String()
+	s.t.Setenv("PANDO_OTHER_TOKEN", api.FormatToken("secret", public))
 }
 
 func (s *hostileServer) answer(op map[string]any) http.HandlerFunc {
@@ -204,7 +295,7 @@ func (s *hostileServer) answer(op map[string]any) http.HandlerFunc {
 	}
 }
 
-// value is a value of a schema with hostile text wherever text may stand.
+// value returns a value of a schema with hostile text in every string.
 func (s *hostileServer) value(schema map[string]any, depth int) any {
 	if ref, ok := schema["$ref"].(string); ok {
 		all := s.doc["components"].(map[string]any)["schemas"].(map[string]any)
@@ -216,9 +307,7 @@ func (s *hostileServer) value(schema map[string]any, depth int) any {
 		props, _ := schema["properties"].(map[string]any)
 		for name, p := range props {
 			if depth < 8 {
-				if out[name] = s.value(p.(map[string]any), depth+1); name == "wave" {
-					out[name] = 0 // it is an index
-				}
+				out[name] = s.property(name, p.(map[string]any), depth+1)
 			}
 		}
 		if more, ok := schema["additionalProperties"].(map[string]any); ok {
@@ -241,6 +330,19 @@ func (s *hostileServer) value(schema map[string]any, depth int) any {
 	return hostile
 }
 
+// property returns the value of a property. Some are no text that anybody may choose.
+func (s *hostileServer) property(name string, schema map[string]any, depth int) any {
+	switch {
+	case name == "wave" && schema["type"] == "integer":
+		return 0 // it is used as an index
+	case name == "for" && schema["type"] == "array":
+		return []any{"all"}
+	case name == "for" && schema["type"] == "string":
+		return "all"
+	}
+	return s.value(schema, depth)
+}
+
 func (s *hostileServer) text(schema map[string]any) string {
 	pattern, _ := schema["pattern"].(string)
 	about, _ := schema["description"].(string)
@@ -258,8 +360,12 @@ func (s *hostileServer) text(schema map[string]any) string {
 		return "52:54:00:00:00:01"
 	case strings.Contains(pattern, "{16}"):
 		return "0123456789abcdef"
-	case strings.Contains(about, "IPv4 address"):
+	case schema["format"] == "ip", strings.Contains(about, "IPv4 address"):
 		return "10.0.0.1"
+	case schema["format"] == "mac":
+		return "52:54:00:00:00:01"
+	case schema["format"] == "cidr":
+		return "10.0.0.1/8"
 	}
 	return hostile
 }
@@ -279,7 +385,7 @@ func (s *hostileServer) run(t *testing.T, args []string) (stdout, stderr string)
 	return out.String(), errs.String()
 }
 
-// runJSON runs a command with --json, and refuses what is no JSON.
+// runJSON runs a command with --json, and fails if the output is not JSON.
 func (s *hostileServer) runJSON(t *testing.T, args []string) string {
 	out, _ := s.run(t, append(args, "--json"))
 	for d := json.NewDecoder(strings.NewReader(out)); ; {

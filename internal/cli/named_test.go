@@ -13,11 +13,11 @@ import (
 	"pando/internal/cmdenv"
 )
 
-// named finds commands where they are quoted in prose, in hints and in comments: `pando image list --json`.
+// named matches commands that prose, hints or comments quote: `pando image list --json`.
 var named = regexp.MustCompile("`pando ([a-z][^`\n]*[^` \n])`")
 
-// TestNamedCommandsExist: what a hint or a page tells to run is a command that there is, with the flags that it
-// has. Somebody reads it when something is broken.
+// TestNamedCommandsExist: commands and flags that hints and pages quote exist. People read them when something is
+// broken.
 func TestNamedCommandsExist(t *testing.T) {
 	t.Setenv("PANDO_SERVER", "")
 	found := 0
@@ -50,8 +50,8 @@ func TestNamedCommandsExist(t *testing.T) {
 	}
 }
 
-// misnamed returns what is wrong with a command line of prose; "": nothing. What is no word, such as NAME or %s,
-// stands for an argument.
+// misnamed returns what is wrong with a quoted command line, "" if nothing is. Placeholders such as NAME or %s stand
+// for arguments.
 func misnamed(root *cobra.Command, line string) string {
 	words := strings.Fields(line)
 	c, rest, err := root.Find(words)

@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	// pageCommand is a command line in a page: after a prompt or blanks, or in code.
+	// pageCommand matches a command line in a page: after a prompt or blanks, or in code.
 	pageCommand = regexp.MustCompile("(?m)(?:^ {4,}(?:\\$ )?(?:[A-Z_]+=\\S+ )?|`|\\| )pando ([a-z][^`\n|;]*)")
 	pageFlag    = regexp.MustCompile("(?:^|[ `])--([a-z][a-z-]+)")
 	pageComment = regexp.MustCompile(`\s{2,}#.*$`)

@@ -25,7 +25,7 @@ import (
 	"pando/internal/exitcode"
 )
 
-// newRoot is the whole command tree.
+// newRoot returns the whole command tree.
 func newRoot(env *cmdenv.Env) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "pando",
@@ -92,7 +92,7 @@ and "^" keeps what one of the two has; parentheses group: 'pc[001-120]!pc007&@la
 	return root
 }
 
-// checkArgs makes wrong arguments usage errors, in all commands.
+// checkArgs turns errors about arguments into usage errors, for a command and all below it.
 func checkArgs(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {

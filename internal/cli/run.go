@@ -9,7 +9,8 @@ import (
 	"pando/internal/output"
 )
 
-// Run is the whole program of a release: it parses args, does what they say and returns the exit code.
+// Run is the whole program: it parses args, runs the command and returns the exit code. release is the program's
+// version.
 func Run(ctx context.Context, release string, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	out, errs := output.NewWriter(stdout), output.NewWriter(stderr)
 	env := &cmdenv.Env{In: stdin, Out: out, Err: errs, Now: time.Now, Release: release}

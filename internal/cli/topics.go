@@ -9,7 +9,7 @@ import (
 	"pando/internal/exitcode"
 )
 
-// topics are help pages on what all commands have in common.
+// topics returns help pages about what all commands have in common.
 func topics() []*cobra.Command {
 	return []*cobra.Command{
 		{Use: "targets", Short: "How to name nodes and images", Long: targets},
@@ -62,7 +62,7 @@ const remote = `On the server's machine, as root, pando uses the socket in the d
 The token carries the server's public key. The client pins it, so that no certificate authority and no host name are needed, and a
 server with another key is not told the secret. "pando image build" runs on the server's machine only.`
 
-// exitCodes are the exit codes with their meaning.
+// exitCodes returns a list of the exit codes and their meaning.
 func exitCodes() string {
 	var b strings.Builder
 	b.WriteString("Scripts may branch on the exit code.\n\n")

@@ -15,7 +15,7 @@ import (
 type versions struct {
 	Release string `json:"release"`
 	Go      string `json:"go"`
-	Server  string `json:"server,omitempty"` // release of the server, where one answers
+	Server  string `json:"server,omitempty"` // release of the server, if one answers
 }
 
 func versionCommand(env *cmdenv.Env) *cobra.Command {
@@ -30,7 +30,7 @@ func versionCommand(env *cmdenv.Env) *cobra.Command {
 				defer c.Close()
 				ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
 				defer cancel()
-				if s, err := c.Status(ctx); err == nil { // no server is no error here
+				if s, err := c.Status(ctx); err == nil { // a missing server is not an error here
 					v.Server = s.Release
 				}
 			}

@@ -10,7 +10,7 @@ import (
 	"pando/internal/output"
 )
 
-// PrintChange reports what changed of something that nodes boot by.
+// PrintChange prints the changes of something that nodes boot with, and how many nodes they affect.
 func PrintChange(env *Env, of string, changed []string, dryRun bool, nodes int) {
 	what := strings.Join(changed, "; ")
 	if what == "" {
@@ -33,13 +33,13 @@ func PrintChange(env *Env, of string, changed []string, dryRun bool, nodes int) 
 	}
 }
 
-// PrintChanges reports what a request did to each node.
+// PrintChanges prints what a request did to each node.
 func PrintChanges(env *Env, did string, ch api.Changes) error {
 	if env.JSON {
 		return output.JSON(env.Out, ch)
 	}
 	changed := 0
-	same := map[string][]string{} // nodes by what happened to them
+	same := map[string][]string{} // change -> nodes
 	var order []string
 	for _, n := range ch.Nodes {
 		what := strings.Join(n.Fields, "; ")
@@ -64,7 +64,7 @@ func PrintChanges(env *Env, did string, ch api.Changes) error {
 	return nil
 }
 
-// atOnce reports whether a change, as the server tells it, is one that running nodes follow without a boot.
+// atOnce reports whether running nodes apply a change without a reboot. The change is a line from the server.
 func atOnce(change string) bool {
 	for _, x := range fleet.SettingTable() {
 		if x.Effect == fleet.AtOnce && strings.HasPrefix(change, x.Label()+":") {
@@ -74,7 +74,7 @@ func atOnce(change string) bool {
 	return false
 }
 
-// PackageCounts says how many packages changed in which way: "1 added, 2 rebuilt".
+// PackageCounts returns how many packages changed in which way: "1 added, 2 rebuilt".
 func PackageCounts(packages []api.PackageChange) string {
 	count := map[api.PackageKind]int{}
 	for _, p := range packages {

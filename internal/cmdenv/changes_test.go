@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What is said of a change is when nodes follow it.
+// The text about a change says when nodes apply it.
 func TestPrintChange(t *testing.T) {
 	for _, x := range []struct {
 		changed []string

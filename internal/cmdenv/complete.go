@@ -7,10 +7,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// completionTime is how long a shell's completion may wait for the server: longer feels like a hang.
+// completionTime is how long a shell's completion may wait for the server.
 const completionTime = 2 * time.Second
 
-// CompleteNodes completes a node's name; a node set is left to the person.
+// CompleteNodes completes the name of a node. It does not complete node sets.
 func (env *Env) CompleteNodes(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return env.Complete(cmd, args, func(ctx context.Context) (names []string, err error) {
 		c, err := env.Client()
@@ -73,7 +73,7 @@ func (env *Env) CompleteImages(cmd *cobra.Command, args []string, _ string) ([]s
 	})
 }
 
-// Complete asks the server for names of the first argument; without a server there is nothing to complete.
+// Complete completes the first argument with names from the server. Without a server it completes nothing.
 func (env *Env) Complete(
 	cmd *cobra.Command,
 	args []string,

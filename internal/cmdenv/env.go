@@ -17,13 +17,13 @@ import (
 	"pando/internal/output"
 )
 
-// WriteFlags gives a command that changes several nodes its --dry-run, and --json for what it did.
+// WriteFlags adds --dry-run and --json to a command that changes several nodes.
 func (env *Env) WriteFlags(c *cobra.Command, dryRun *bool) {
 	c.Flags().BoolVar(dryRun, "dry-run", false, "print what would change and change nothing")
 	c.Flags().BoolVar(&env.JSON, "json", false, "print JSON, the same fields as the HTTP API")
 }
 
-// Env is what every command shares: the streams, and the flags that every command has.
+// Env is what every command shares: the streams, and the values of global flags.
 type Env struct {
 	In  io.Reader
 	Out io.Writer
@@ -33,15 +33,15 @@ type Env struct {
 	Release string // of this program
 
 	Data   string // data directory
-	Server string // remote server; "": the socket in data
+	Server string // remote server; "": the socket in Data
 	Token  string
 	JSON   bool
 }
 
-// DefaultData is the data directory where none is named.
+// DefaultData is the default data directory.
 const DefaultData = "/var/lib/pando"
 
-// NoSuchCommand refuses arguments of a command that only has commands below it.
+// NoSuchCommand refuses an unknown subcommand, and suggests known ones.
 func NoSuchCommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -57,7 +57,7 @@ func NoSuchCommand(c *cobra.Command, args []string) error {
 	return exitcode.WithHint(err, "see `"+c.CommandPath()+" --help`")
 }
 
-// Noun is a command that holds verbs.
+// Noun returns a command that only has subcommands, its verbs.
 func Noun(name, short string, verbs ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{
 		Use: name, Short: short, GroupID: "noun", Args: NoSuchCommand,
@@ -68,13 +68,13 @@ func Noun(name, short string, verbs ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// ReadFlags gives a command that reads its --json.
+// ReadFlags adds --json to a command that only reads.
 func (env *Env) ReadFlags(c *cobra.Command) *cobra.Command {
 	c.Flags().BoolVar(&env.JSON, "json", false, "print JSON, the same fields as the HTTP API")
 	return c
 }
 
-// Client is the way to the server: remote where one is named, the socket otherwise.
+// Client returns a client of the remote server if one is named, otherwise of the server behind the local socket.
 func (env *Env) Client() (*api.Client, error) {
 	if env.Server == "" {
 		return api.OverSocket(filepath.Join(env.Data, "pando.sock")), nil // nobody has to wait there
@@ -95,7 +95,7 @@ func (env *Env) Client() (*api.Client, error) {
 	return c, nil
 }
 
-// Call makes the RunE of a command that talks to the server.
+// Call returns the RunE function of a command that calls the server.
 func (env *Env) Call(
 	do func(ctx context.Context, c *api.Client, args []string) error,
 ) func(*cobra.Command, []string) error {
@@ -109,7 +109,7 @@ func (env *Env) Call(
 	}
 }
 
-// Arg is the i-th argument, "" where it was left out.
+// Arg returns the i-th argument, "" if it was not given.
 func Arg(args []string, i int) string {
 	if i < len(args) {
 		return args[i]
@@ -117,13 +117,13 @@ func Arg(args []string, i int) string {
 	return ""
 }
 
-// Printf writes to the standard output. Each text among args stays on one line.
+// Printf writes to the standard output. A text among args cannot add lines or steer the terminal.
 func (env *Env) Printf(format string, args ...any) { output.Fprintf(env.Out, format, args...) }
 
-// SocketPath is where the server on this machine listens for operators.
+// SocketPath returns the path of the socket on which the server of a data directory serves operators.
 func SocketPath(data string) string { return filepath.Join(data, "pando.sock") }
 
-// ReadFile reads the file that a flag -f names; "-" is standard input.
+// ReadFile reads the file that the flag -f names; "-" is standard input.
 func (env *Env) ReadFile(name string) ([]byte, error) {
 	if name == "" {
 		return nil, exitcode.WithHint(exitcode.Usagef("no file is named"), "name it with -f FILE; `pando export` "+

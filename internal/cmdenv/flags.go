@@ -2,7 +2,7 @@ package cmdenv
 
 import "github.com/spf13/cobra"
 
-// Given is a pointer to a flag's value, nil if the flag was not given.
+// Given returns a pointer to a flag's value, nil if the flag was not given.
 func Given[T any](c *cobra.Command, flag string, value T) *T {
 	if !c.Flags().Changed(flag) {
 		return nil
@@ -10,7 +10,7 @@ func Given[T any](c *cobra.Command, flag string, value T) *T {
 	return &value
 }
 
-// NotEmpty is a list without its empty items, as flags that may be given once and empty make them.
+// NotEmpty returns a list without its empty items. A flag that is given once with an empty value makes an empty list.
 func NotEmpty(in []string) []string {
 	out := []string{}
 	for _, s := range in {

@@ -12,7 +12,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// FindImage is an image; with a tag or digest only that version of it.
+// FindImage returns an image. If the reference has a tag or digest, the image has only that version.
 func FindImage(ctx context.Context, c *api.Client, text string) (api.Image, error) {
 	name, tag, digest, err := fleet.Ref(text).Split()
 	if err != nil {
@@ -37,7 +37,7 @@ func FindImage(ctx context.Context, c *api.Client, text string) (api.Image, erro
 	return i, nil
 }
 
-// FindVersion is the version that a reference means.
+// FindVersion returns the version that a reference resolves to.
 func FindVersion(ctx context.Context, c *api.Client, text string) (fleet.Digest, error) {
 	i, err := FindImage(ctx, c, string(fleet.Ref(text).WithTag()))
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// otherWords are words of other programs, and what does the same here.
+// otherWords maps words of other programs to commands of this one: each entry is a word and its equivalents.
 const otherWords = `
 ls list, get list show, rm delete, remove delete, del delete, destroy delete, add create, new create, make create build,
 edit set, change set, update set build, modify set, rename set, move set, mv set, info show, describe show,
@@ -17,10 +17,11 @@ off power, on power, poweroff power, start power, wake power, power power, rollb
 log logs, journal logs, logs logs, download pull, upload push, rebuild build, upgrade build, monitor watch, top watch,
 accept adopt, ssh shell, chroot shell, info status, check doctor, diagnose doctor, init up, run serve, daemon serve`
 
-// collectWords are words of other programs for what `pando store gc` does, for images too.
+// collectWords are words of other programs for `pando store gc`.
 var collectWords = []string{"gc", "prune", "clean", "cleanup", "purge"}
 
-// otherWays are the commands below c that a word of another program means. Above the nouns it is about nodes.
+// otherWays returns the commands below c for the word that another program uses. Directly below the root it also
+// looks below `node`.
 func otherWays(c *cobra.Command, word string) (ways []string) {
 	if found, _, err := c.Root().Find([]string{"store", "gc"}); err == nil && slices.Contains(collectWords, word) {
 		return []string{"`" + found.CommandPath() + "`"}
@@ -42,13 +43,13 @@ func otherWays(c *cobra.Command, word string) (ways []string) {
 	return ways
 }
 
-// SimilarFlags suggests flags of a command for one that it does not have, "" for none.
+// SimilarFlags suggests flags that resemble an unknown flag of a command, "" for none.
 func SimilarFlags(c *cobra.Command, wrong error) string {
 	_, name, ok := strings.Cut(wrong.Error(), "unknown flag: --")
 	if !ok {
 		return ""
 	}
-	names := &cobra.Command{SuggestionsMinimumDistance: 2} // cobra compares names of commands only
+	names := &cobra.Command{SuggestionsMinimumDistance: 2} // cobra suggests names of commands only
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
 	})

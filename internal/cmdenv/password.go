@@ -13,7 +13,7 @@ import (
 	"pando/internal/terminal"
 )
 
-// PasswordCommand keeps the password of management controllers.
+// PasswordCommand returns a command that stores the password of management controllers.
 func PasswordCommand(env *Env,
 	of string,
 	complete cobra.CompletionFunc,

@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// binfmt is where a kernel shows which interpreters it runs foreign programs with (Linux,
+// binfmt is the directory in which the kernel shows the interpreters of foreign programs (Linux,
 // Documentation/admin-guide/binfmt-misc.rst).
 const binfmt = "/proc/sys/fs/binfmt_misc"
 
-// ForeignError means that this machine does not run an architecture's programs, and what is to be done about it.
+// ForeignError means that this machine cannot run an architecture's programs. Do says what to do about it.
 type ForeignError struct {
 	Architecture string
 	Why          string
@@ -45,8 +45,8 @@ func runsBy(dir, architecture string) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return &ForeignError{architecture, "no emulator is known to the kernel as " + name,
-			"install the package qemu-user-static (Debian 13: qemu-user-binfmt). Where no systemd runs that tells " +
-				"the kernel, say so yourself: " +
+			"install the package qemu-user-static (Debian 13: qemu-user-binfmt). Without systemd, " +
+				"register the emulator yourself: " +
 				"mount -t binfmt_misc binfmt_misc " + binfmt + "; cat /usr/lib/binfmt.d/" + name + ".conf > " +
 				binfmt + "/register"}
 	case err != nil:
@@ -62,7 +62,7 @@ func runsBy(dir, architecture string) error {
 	switch {
 	case !slices.Contains(lines, "enabled"):
 		return &ForeignError{architecture, "its emulator is switched off", "echo 1 > " + binfmt + "/" + name}
-	case !strings.Contains(flags, "F"): // it would be looked for inside the tree
+	case !strings.Contains(flags, "F"): // without flag F the kernel looks for the emulator inside the image's tree
 		return &ForeignError{architecture, "its emulator is known without the flag F, so only outside of the tree",
 			"install the package qemu-user-static (Debian 13: qemu-user-binfmt) in the place of what registered it"}
 	}

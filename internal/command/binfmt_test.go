@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What is said where the programs of an image do not run; the texts are those of a kernel.
+// Errors if the programs of an image cannot run. The files have the kernel's format.
 func TestRunsBy(t *testing.T) {
 	other, name := "arm64", "qemu-aarch64"
 	if runtime.GOARCH == other {

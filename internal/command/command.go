@@ -23,15 +23,14 @@ const TailLines = 30
 // Command is a foreign program that a build runs.
 type Command struct {
 	Args []string
-	Env  []string // in addition to a fixed one: PATH, LC_ALL, TZ, HOME
+	Env  []string // added to PATH, LC_ALL, TZ and HOME, which are always set
 	Each func(line string)
-	Hint string // what brings the program, for the error if it is missing
+	Hint string // how to install the program, for the error if it is missing
 }
 
-// Run runs the program in its own process group and waits for it. When ctx is done the group gets SIGTERM, and SIGKILL
-// after ten seconds; when this process dies, the program gets SIGTERM. As root it has its own mount namespace: an
-// installer mounts /proc, /sys and devices into its tree, and if they outlived it, removing the tree would remove their
-// content.
+// Run runs the program in its own process group and waits for it. When ctx ends, the group gets SIGTERM, and SIGKILL
+// ten seconds later. When this process dies, the program gets SIGTERM. As root it has its own mount namespace: mounts
+// that outlive an installer would let the removal of its tree delete what is mounted.
 func (c Command) Run(ctx context.Context) error {
 	path, err := exec.LookPath(c.Args[0])
 	if err != nil {
@@ -43,9 +42,9 @@ func (c Command) Run(ctx context.Context) error {
 	if os.Geteuid() == 0 {
 		cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
 	}
-	// Descriptors that this process was started with, such as a lock's, stay its own: with some more than usual,
-	// apt hands mmdebstrap one of two digits, which the shell does not take.
-	_ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC) // before Linux 5.11 they are inherited
+	// Descriptors of this process, such as that of a lock, are not inherited: with more of them than usual, apt
+	// passes mmdebstrap a descriptor of two digits, which the shell does not accept.
+	_ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC) // fails before Linux 5.11: they are inherited there
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
 	r, w, err := os.Pipe()
@@ -63,7 +62,7 @@ func (c Command) Run(ctx context.Context) error {
 	w.Close()
 	if err == nil {
 		err = cmd.Wait()
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it may have left behind
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // processes that it may have left behind
 	}
 	lines := <-tail
 	if err == nil {
@@ -79,10 +78,10 @@ func (c Command) Run(ctx context.Context) error {
 	return fmt.Errorf("%s: %w", c.Args[0], err)
 }
 
-// Error means that a foreign program failed, with the end of what it said.
+// Error means that a foreign program failed. It has the end of the program's output.
 type Error struct {
 	Program string
-	Status  string // "exit status 25", or which signal ended it
+	Status  string // "exit status 25", or the signal that ended it
 	Tail    []string
 }
 
@@ -90,14 +89,14 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %s; the end of its output:\n    %s", e.Program, e.Status, strings.Join(e.Tail, "\n    "))
 }
 
-// readLines hands each line to each and returns the last ones.
+// readLines calls each with every line that is not empty, and returns the last TailLines of them.
 func readLines(r io.Reader, each func(string)) []string {
 	var tail []string
 	in := bufio.NewReaderSize(r, 64<<10)
 	for {
 		line, err := in.ReadString('\n')
 		if i := strings.LastIndexByte(strings.TrimRight(line, "\r\n"), '\r'); i >= 0 {
-			line = line[i+1:] // a progress bar that was drawn over
+			line = line[i+1:] // keep only the last state of a progress bar
 		}
 		if line = strings.TrimRight(line, " \r\n"); line != "" {
 			if tail = append(tail, line); len(tail) > TailLines {

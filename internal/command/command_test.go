@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestMountsEndWithTheirProgram: what a program mounts is seen by nobody else, so nothing of it can outlive it, and
-// no clean-up can reach into it.
+// TestMountsEndWithTheirProgram: no other process sees a program's mounts, so they cannot outlive it, and no clean-up
+// can delete what is mounted.
 func TestMountsEndWithTheirProgram(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: mounts")

@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Ended puts the end of a program into words: which signal ended it, who may have sent it, and what to do. If ctx
-// ended it, that is why. Other errors stay as they are.
+// Ended explains an error of os/exec for a person: which signal ended the program, what may have sent it, and what to
+// do. If ctx ended the program, Ended returns the cause. Other errors are returned unchanged.
 func Ended(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
 	if cause := context.Cause(ctx); errors.Is(cause, context.DeadlineExceeded) {
-		return fmt.Errorf("it did not end in the time that it had: %w", cause)
+		return fmt.Errorf("it did not end in time: %w", cause)
 	} else if cause != nil {
 		return cause
 	}
@@ -39,10 +39,10 @@ type KilledError struct {
 
 func (e *KilledError) Error() string { return KilledText(e.Signal) }
 
-// Unwrap returns what os/exec says.
+// Unwrap returns the error of os/exec.
 func (e *KilledError) Unwrap() error { return e.err }
 
-// KilledText tells of a signal that ended a program who may have sent it, and what to do.
+// KilledText says which signal ended a program, what may have sent the signal, and what to do.
 func KilledText(s syscall.Signal) string {
 	name := unix.SignalName(s)
 	switch s {

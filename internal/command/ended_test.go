@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestEnded: the end of a program is told with who ended it and what to do, not in the words of os/exec.
+// TestEnded: the error says what ended a program and what to do, not the text of os/exec.
 func TestEnded(t *testing.T) {
 	t.Parallel()
 	for script, want := range map[string]string{
@@ -34,7 +34,7 @@ func TestEnded(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	err := Ended(ctx, exec.CommandContext(ctx, "sleep", "10").Run())
-	if err == nil || !strings.Contains(err.Error(), "did not end in the time") {
+	if err == nil || !strings.Contains(err.Error(), "did not end in time") {
 		t.Errorf("a program that had too little time: %v", err)
 	}
 	if err := Ended(t.Context(), nil); err != nil {

@@ -8,11 +8,11 @@ import (
 	"pando/internal/fleet"
 )
 
-// Input is all that the config files of a node depend on.
+// Input has everything that the config files of a node depend on.
 type Input struct {
 	Node           string     // name; may have dots
-	Domain         string     // appended to a name without dots; "" none
-	Address        netip.Addr // that the node always has; zero: it may change
+	Domain         string     // appended to a name without dots; "": none
+	Address        netip.Addr // the node's fixed address; zero: it may change
 	MachineID      string     // 32 hex digits
 	HostKey        []byte     // ssh host key, OpenSSH's file
 	HostKeyPublic  []byte     // its public half, one line
@@ -21,15 +21,15 @@ type Input struct {
 	Search         []string
 }
 
-// HostKeyPath is where a node has its ssh host key, the one file of Files that is secret.
+// HostKeyPath is the path of a node's ssh host key. It is the only secret among Files.
 const HostKeyPath = "/etc/ssh/ssh_host_ed25519_key"
 
-// readHostKey has the image's sshd, whatever its unit is called, read its keys again. A pattern, other than a name,
-// may be of no unit.
+// readHostKey makes the image's sshd read its keys again, under either of its unit names. systemctl accepts a pattern
+// that matches no unit, but not a name without a unit.
 const readHostKey = "systemctl try-reload-or-restart 'ssh.servic?' 'sshd.servic?'"
 
-// Files renders the config files. /etc/resolv.conf is among them only when resolvers are given: otherwise the
-// node takes those that its DHCP tells.
+// Files renders the config files. /etc/resolv.conf is included only if resolvers are given. Otherwise the node uses
+// the resolvers of its DHCP lease.
 func Files(in Input) []fleet.File {
 	files := []fleet.File{
 		text("/etc/hostname", 0o644, in.Node+"\n"),
@@ -51,7 +51,7 @@ func text(path string, mode uint32, s string) fleet.File {
 	return fleet.File{Path: path, Mode: mode, Data: []byte(s)}
 }
 
-// hosts names the node as Debian does: 127.0.1.1 stands for a machine whose address may change.
+// hosts renders /etc/hosts as Debian does: 127.0.1.1 is the node's own address if its address may change.
 func hosts(in Input) string {
 	own := netip.AddrFrom4([4]byte{127, 0, 1, 1})
 	if in.Address.IsValid() {
@@ -64,7 +64,7 @@ func hosts(in Input) string {
 	return b.String()
 }
 
-// names are the full name, if there is one, and the short one.
+// names returns the full name, if there is one, and the short one.
 func names(in Input) []string {
 	first, _, dotted := strings.Cut(in.Node, ".")
 	switch {
@@ -94,7 +94,7 @@ func resolver(in Input) string {
 	return b.String()
 }
 
-// short is a host name up to its first dot.
+// short returns a host name up to its first dot.
 func short(name string) string {
 	first, _, _ := strings.Cut(name, ".")
 	return first

@@ -11,8 +11,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// functions are what templates can call beside the library's own. Those of the library that make long text of short
-// text are bounded, because a template is rendered in the server.
+// functions returns the functions that templates can call in addition to those of text/template. It replaces library
+// functions that can make long text of short text by bounded ones, because the server renders templates.
 func (r *rendering) functions() template.FuncMap {
 	f := template.FuncMap{
 		"turn":   r.iterate,
@@ -40,10 +40,10 @@ func (r *rendering) functions() template.FuncMap {
 	return f
 }
 
-// wide finds what makes long text of nothing.
+// wide matches printf verbs whose width can produce long text.
 var wide = regexp.MustCompile(`%[^%a-zA-Z]*(\*|[0-9]{4})`)
 
-// iterate counts; it prints nothing.
+// iterate counts one iteration and prints nothing.
 func (r *rendering) iterate() (string, error) {
 	if r.iterations++; r.iterations > maxIterations {
 		return "", errIterations
@@ -51,7 +51,7 @@ func (r *rendering) iterate() (string, error) {
 	return "", nil
 }
 
-// useSecret is the value of a secret, and notes that it was used.
+// useSecret returns the value of a secret and notes that the file contains it.
 func (r *rendering) useSecret(name string) (string, error) {
 	if r.secret == nil {
 		return "", errors.New("there are no secrets here")
@@ -63,7 +63,7 @@ func (r *rendering) useSecret(name string) (string, error) {
 	return value, err
 }
 
-// label is a label of the node, or something else where it does not have it: {{label .Labels "rack" "none"}}.
+// label returns a label of the node, or otherwise if the node does not have it: {{label .Labels "rack" "none"}}.
 func label(labels map[string]string, key, otherwise string) string {
 	if v, ok := labels[key]; ok {
 		return v
@@ -71,7 +71,7 @@ func label(labels map[string]string, key, otherwise string) string {
 	return otherwise
 }
 
-// joined makes text of values that are not too long to begin with.
+// joined calls text on values that are short enough, and bounds the result.
 func joined(v []any, text func(...any) string) (string, error) {
 	n := 0
 	for _, x := range v {

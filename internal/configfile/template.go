@@ -13,9 +13,9 @@ import (
 
 // Error returns what is wrong with a template, and where.
 type Error struct {
-	File string // path of the config file, and for whom it is
+	File string // path of the config file, and the node or group that it is for
 	Line int    // 0: unknown
-	Key  string // what the template names there: ".Labels.rack"; "" when the form is wrong
+	Key  string // the expression at fault, ".Labels.rack"; "" for a syntax error
 	Text string
 }
 
@@ -30,16 +30,16 @@ func (e *Error) Error() string {
 	return at + ": " + e.Text
 }
 
-// Secret returns the value of a secret for the node that is rendered, or why the node has none.
+// Secret returns the value of a secret for the node that is rendered, or an error that says why the node has none.
 type Secret func(name string) (string, error)
 
 // Rendered is a config file for one node.
 type Rendered struct {
 	fleet.File
-	Secrets []string // names of those that are in it
+	Secrets []string // names of the secrets that it contains
 }
 
-// Check reads a declared file as a node's boot would, as far as that can be done without a node.
+// Check parses a declared file as a node's boot would. It finds the errors that do not depend on a node.
 func Check(f fleet.ConfigFile) error {
 	if err := f.Validate(); err != nil || f.Verbatim {
 		return err
@@ -48,7 +48,7 @@ func Check(f fleet.ConfigFile) error {
 	return err
 }
 
-// Render makes the file of one node.
+// Render renders the file for one node. A file without a mode gets 0600 if it contains secrets, else 0644.
 func Render(f fleet.ConfigFile, d Data, secret Secret) (Rendered, error) {
 	r := rendering{file: f, secret: secret}
 	out := Rendered{File: fleet.File{Path: f.Path, Mode: f.Mode, Owner: f.Owner, Run: f.Run, Data: f.Content}}
@@ -71,15 +71,15 @@ func Render(f fleet.ConfigFile, d Data, secret Secret) (Rendered, error) {
 	return out, nil
 }
 
-// maxIterations bounds how often a template goes around in loops and in templates that call each other.
+// maxIterations bounds the iterations of all loops and nested template calls of one file.
 const maxIterations = 100_000
 
 var (
 	errLarge      = fmt.Errorf("the file would have more than %d bytes", fleet.MaxConfigFile)
-	errIterations = fmt.Errorf("it goes around more than %d times", maxIterations)
+	errIterations = fmt.Errorf("its loops run more than %d times", maxIterations)
 )
 
-// rendering is one template on its way to a file.
+// rendering is the state of one template while it is rendered.
 type rendering struct {
 	file       fleet.ConfigFile
 	secret     Secret
@@ -89,7 +89,7 @@ type rendering struct {
 	iterations int
 }
 
-// Write takes what the template prints.
+// Write appends the template's output, up to fleet.MaxConfigFile bytes.
 func (r *rendering) Write(b []byte) (int, error) {
 	if len(r.out)+len(b) > fleet.MaxConfigFile {
 		return 0, errLarge
@@ -98,7 +98,8 @@ func (r *rendering) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// nameInErrors is the template's name as the library puts it before its errors; paths may have colons.
+// nameInErrors is the template's name in the library's errors. The file's path is not used, because it may contain
+// colons.
 const nameInErrors = "file"
 
 func (r *rendering) parse() (*template.Template, error) {
@@ -108,7 +109,7 @@ func (r *rendering) parse() (*template.Template, error) {
 	}
 	iterate, err := template.New("").Funcs(r.functions()).Parse("{{turn}}")
 	if err != nil {
-		return nil, fmt.Errorf("count turns: %w", err)
+		return nil, fmt.Errorf("count iterations: %w", err)
 	}
 	for _, part := range t.Templates() {
 		if part.Tree != nil && part.Root != nil {
@@ -118,7 +119,7 @@ func (r *rendering) parse() (*template.Template, error) {
 	return t, nil
 }
 
-// count puts a call of turn at the beginning of a list, and of all lists in it.
+// count inserts a call of turn (iterate) at the beginning of a list and of all lists in it.
 func count(list *parse.ListNode, iterate parse.Node) {
 	if list == nil {
 		return
@@ -139,10 +140,10 @@ func count(list *parse.ListNode, iterate parse.Node) {
 	list.Nodes = append([]parse.Node{iterate}, list.Nodes...)
 }
 
-// place is how the library begins its errors: the template, the line, perhaps a column, and what is executed.
+// place matches the beginning of the library's errors: template name, line, an optional column, and the expression.
 var place = regexp.MustCompile(`^template: [^:]*:(\d+):(?:\d+:)? ?(?:executing "[^"]*" at <(.*?)>: )?`)
 
-// located is an error of the library with the file in the place of the template's name.
+// located converts an error of the library: it names the file and line, and removes the values of secrets.
 func (r *rendering) located(err error) error {
 	out := &Error{File: fmt.Sprintf("config file %s of %s", r.file.Path, r.file.For), Text: err.Error()}
 	if m := place.FindStringSubmatch(out.Text); m != nil {

@@ -55,7 +55,7 @@ func TestRender(t *testing.T) {
 		{"secret in an error", `{{with secret "munge"}}{{.Foo}}{{end}}{{index .Servers (secret "munge")}}`, "",
 			"config file /etc/motd of group:lab:1: "},
 		{"long", `{{range 100000}}0123456789{{end}}`, "", "the file would have more than"},
-		{"for ever", `{{$n := 2000000000}}{{range $n}}{{end}}`, "", "it goes around more than"},
+		{"for ever", `{{$n := 2000000000}}{{range $n}}{{end}}`, "", "its loops run more than"},
 		{"calls itself twice", `{{define "x"}}{{template "x"}}{{template "x"}}{{end}}{{template "x"}}`, "",
 			"config file /etc/motd of group:lab:1:"},
 		{"doubles", `{{$x := "0123456789"}}{{range 60}}{{$x = print $x $x}}{{end}}{{$x}}`, "", "the file would " +
@@ -112,7 +112,7 @@ func TestRenderedMode(t *testing.T) {
 	}
 }
 
-// FuzzRender: whatever a template says, the server gets a file of bounded size or an error that names the file.
+// FuzzRender: any template renders to a file of bounded size, or to an error that names the file.
 func FuzzRender(f *testing.F) {
 	for _, s := range []string{"{{.Name}}", "{{range .MACs}}{{.}}{{end}}",
 		`{{define "x"}}{{template "x"}}{{end}}{{template "x"}}`,

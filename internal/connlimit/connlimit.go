@@ -1,8 +1,3 @@
-// Package connlimit limits the connections of a listener: in total, and from one address.
-//
-// It owns the counts of one listener. The server and the block daemon of a node use it, because everybody on their
-// network can connect to them. A connection above a limit is closed at once. It must not hide the socket: net/http
-// uses its descriptor and sendfile(2).
 package connlimit
 
 import (
@@ -24,7 +19,8 @@ type Listener struct {
 	of    map[netip.Addr]int
 }
 
-// Limit wraps l, which must not be used any more: at most all connections, and each of one address.
+// Limit wraps l, which must not be used directly any more. It allows all connections in total, and each from one
+// address.
 func Limit(l net.Listener, all, each int) *Listener {
 	return &Listener{Listener: l, all: all, each: each, of: map[netip.Addr]int{}}
 }
@@ -40,7 +36,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 		if l.enter(from) {
 			return &conn{Conn: c, leave: sync.OnceFunc(func() { l.leave(from) })}, nil
 		}
-		_ = c.Close() // it was never used
+		_ = c.Close() // nothing was sent
 	}
 }
 
@@ -72,19 +68,19 @@ func (l *Listener) leave(from netip.Addr) {
 	}
 }
 
-// conn is a connection that is counted.
+// conn is a counted connection.
 type conn struct {
 	net.Conn
 	leave func()
 }
 
-// Close closes the connection and makes room for another.
+// Close closes the connection, which no longer counts.
 func (c *conn) Close() error {
 	c.leave()
 	return c.Conn.Close()
 }
 
-// SyscallConn is that of the connection itself.
+// SyscallConn returns the raw connection, so that socket options can be set.
 func (c *conn) SyscallConn() (syscall.RawConn, error) {
 	x, ok := c.Conn.(syscall.Conn)
 	if !ok {
@@ -93,7 +89,7 @@ func (c *conn) SyscallConn() (syscall.RawConn, error) {
 	return x.SyscallConn()
 }
 
-// ReadFrom keeps the way open for sendfile(2), which net/http uses for files.
+// ReadFrom passes on to the connection, so that net/http can send files with sendfile(2).
 func (c *conn) ReadFrom(r io.Reader) (int64, error) {
 	if to, ok := c.Conn.(io.ReaderFrom); ok {
 		return to.ReadFrom(r)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestLimit: one address cannot take all connections.
+// One address cannot take all connections.
 func TestLimit(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -25,7 +25,7 @@ func CheckAssignment(resp api.RegisterResponse, cfg api.BootConfig) (fleet.Assig
 	return a, nil
 }
 
-// VerifyAssignment verifies that the server signed an assignment, for whichever boot.
+// VerifyAssignment verifies that the server signed an assignment. The assignment may be for any boot.
 func VerifyAssignment(data, signature []byte, serverKey string) (fleet.Assignment, error) {
 	var a fleet.Assignment
 	key, err := base64.StdEncoding.DecodeString(serverKey)

@@ -20,7 +20,8 @@ import (
 )
 
 // Client is the node's side of the control port. It pins the server's key and ignores names and dates of the
-// certificate. It tries base URLs in order, the one that answered last first. It is safe for concurrent use.
+// certificate. It tries the base URLs in order, beginning with the one that answered last. It is safe for concurrent
+// use.
 type Client struct {
 	client *http.Client
 
@@ -28,7 +29,8 @@ type Client struct {
 	urls []string
 }
 
-// New pins a server's key, 32 bytes in base64. dial is how connections are made; nil: as this process.
+// New returns a client that accepts only this server key, 32 bytes in base64. dial makes the connections; nil: a
+// plain net.Dialer.
 func New(
 	urls []string,
 	key string,
@@ -39,7 +41,7 @@ func New(
 		return nil, errors.New("server key of the trust cpio is not 32 bytes in base64")
 	}
 	if len(urls) == 0 {
-		return nil, errors.New("trust cpio names no control channel")
+		return nil, errors.New("boot.json lists no server control address (port 8443)")
 	}
 	if dial == nil {
 		dial = (&net.Dialer{Timeout: 5 * time.Second}).DialContext
@@ -55,18 +57,18 @@ func New(
 	return Over(urls, t), nil
 }
 
-// Over speaks over whatever a RoundTripper is.
+// Over returns a client that uses an existing RoundTripper.
 func Over(urls []string, t http.RoundTripper) *Client {
 	return &Client{urls: slices.Clone(urls), client: &http.Client{Transport: t, Timeout: 30 * time.Second}}
 }
 
-// Patient is an HTTP client for the same servers whose requests take as long as they take.
+// Patient returns an HTTP client for the same servers without a timeout.
 func (c *Client) Patient() *http.Client { return &http.Client{Transport: c.client.Transport} }
 
 // CloseIdle closes connections that are not in use.
 func (c *Client) CloseIdle() { c.client.CloseIdleConnections() }
 
-// Refused is an answer of the server that is no success.
+// Refused is an answer of the server with a status other than success.
 type Refused struct {
 	Status int
 	Err    *api.Error
@@ -79,7 +81,7 @@ func (e *Refused) Error() string {
 	return fmt.Sprintf("server answered with status %d", e.Status)
 }
 
-// Hint is what the server says to do, "" if nothing.
+// Hint returns the server's advice, "" if there is none.
 func (e *Refused) Hint() string {
 	if e.Err == nil {
 		return ""
@@ -101,8 +103,8 @@ func ForGood(err error) bool {
 	return true
 }
 
-// Call posts a request and decodes the reply into out, unless that is nil. Any server's reply counts, also an error;
-// the next server is tried only if none arrives.
+// Call posts a request and decodes the reply into out, unless out is nil. Any reply ends the call, also an error: the
+// next server is tried only if none arrives.
 func (c *Client) Call(ctx context.Context, path, authorization string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -128,7 +130,7 @@ func (c *Client) InOrder() []string {
 	return slices.Clone(c.urls)
 }
 
-// answered puts u first.
+// answered moves u to the front.
 func (c *Client) answered(u string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,8 +139,8 @@ func (c *Client) answered(u string) {
 	}
 }
 
-// Stream posts a request whose answer takes as long as it takes; nil: there is nothing in it. The first server that
-// answers is taken.
+// Stream posts a request whose answer may take any time, to the first server that answers. It returns nil if the
+// answer has no content.
 func (c *Client) Stream(ctx context.Context, path, authorization string, in any) (io.ReadCloser, error) {
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -179,7 +181,7 @@ func send(ctx context.Context, client *http.Client, url, authorization string, b
 	return client.Do(req)
 }
 
-// ReadRefusal makes an error of an answer that is no success.
+// ReadRefusal returns the error of an answer whose status is not a success.
 func ReadRefusal(resp *http.Response) error {
 	data, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	if err != nil {

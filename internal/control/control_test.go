@@ -38,7 +38,7 @@ func TestControlPinsTheKey(t *testing.T) {
 	}
 }
 
-// Two calls that are under way at once leave the URL that answers at the front.
+// Two simultaneous calls leave the URL that answers at the front.
 func TestControlInParallel(t *testing.T) {
 	var both sync.WaitGroup
 	both.Add(2)

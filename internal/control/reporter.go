@@ -9,22 +9,22 @@ import (
 	"pando/internal/trace"
 )
 
-// maxQueued bounds the events that wait for a channel; beyond it the oldest facts (Info) go first, then the
-// oldest of all. A boot that cannot reach its server for an hour must not eat the machine's memory.
+// maxQueued bounds the queued events, so that a boot without a server does not fill the memory. Beyond it the oldest
+// Info event is dropped first, then the oldest event.
 const maxQueued = 500
 
-// Reporter sends events to the server in order, as soon as there is a way to it.
+// Reporter queues events and sends them to the server in order, as soon as the node can reach it.
 type Reporter struct {
-	// post sends events, all or none. It fails while there is no channel.
+	// post sends all events or none. It fails while the server cannot be reached.
 	post func(context.Context, []trace.Event) error
 
 	mu    sync.Mutex
 	queue []trace.Event
 	kick  chan struct{}
-	send  chan struct{} // holds one while posting, so that flush and run do not send twice
+	send  chan struct{} // holds an element while posting, so that Flush and Run do not send the same events
 }
 
-// NewReporter has nothing to send yet.
+// NewReporter returns a reporter with an empty queue.
 func NewReporter(post func(context.Context, []trace.Event) error) *Reporter {
 	return &Reporter{post: post, kick: make(chan struct{}, 1), send: make(chan struct{}, 1)}
 }
@@ -49,7 +49,7 @@ func dropOne(q []trace.Event) []trace.Event {
 	return q[1:]
 }
 
-// Wake makes run try at once, after a channel appeared.
+// Wake makes Run try to send at once.
 func (r *Reporter) Wake() {
 	select {
 	case r.kick <- struct{}{}:
@@ -57,7 +57,7 @@ func (r *Reporter) Wake() {
 	}
 }
 
-// Take returns and forgets what was not sent.
+// Take removes and returns the events that are not sent yet.
 func (r *Reporter) Take() []trace.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -66,7 +66,7 @@ func (r *Reporter) Take() []trace.Event {
 	return q
 }
 
-// Flush sends what is queued, unless ctx ends first.
+// Flush sends the queued events, unless ctx ends first. If that fails, they stay in the queue.
 func (r *Reporter) Flush(ctx context.Context) error {
 	select {
 	case r.send <- struct{}{}:
@@ -87,7 +87,7 @@ func (r *Reporter) Flush(ctx context.Context) error {
 	return err
 }
 
-// Idle waits until nothing is being sent, so that take misses nothing, or until ctx ends.
+// Idle waits until nothing is being sent, or until ctx ends. After it, Take misses no event.
 func (r *Reporter) Idle(ctx context.Context) {
 	select {
 	case r.send <- struct{}{}:
@@ -96,7 +96,7 @@ func (r *Reporter) Idle(ctx context.Context) {
 	}
 }
 
-// Run sends until ctx ends. Events that come together go together.
+// Run sends until ctx ends. Events that arrive within 50 ms are sent together.
 func (r *Reporter) Run(ctx context.Context) {
 	const together = 50 * time.Millisecond
 	for failures := 0; ; {

@@ -28,7 +28,7 @@ func TestReporterKeepsOrderThroughOutage(t *testing.T) {
 		defer cancel()
 		go r.Run(ctx)
 		r.Add(trace.Event{Message: "1"})
-		time.Sleep(time.Minute) // a fake clock's
+		time.Sleep(time.Minute) // on a fake clock
 		r.Add(trace.Event{Message: "2"}, trace.Event{Message: "3"})
 		synctest.Wait()
 		up.Store(true)
@@ -73,7 +73,7 @@ func TestFlushKeepsWhatWasNotSent(t *testing.T) {
 	}
 }
 
-// A post that hangs holds flush up no longer than flush may take, and what it was sending is not lost.
+// A hanging post does not block Flush longer than its context, and the events that it was sending are not lost.
 func TestFlushHonoursItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := NewReporter(func(ctx context.Context, _ []trace.Event) error {
@@ -89,7 +89,7 @@ func TestFlushHonoursItsContext(t *testing.T) {
 		begun := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), most)
 		defer cancel()
-		time.AfterFunc(time.Minute, stop) // else a flush that waits for the post would wait for ever
+		time.AfterFunc(time.Minute, stop) // otherwise a Flush that waits for the post would wait for ever
 		if err := r.Flush(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != most {
 			t.Errorf(
 				"flush ended after %v with %v, want %v and the context's error",

@@ -19,14 +19,14 @@ func address(n uint32) netip.Addr {
 	return netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, n)))
 }
 
-// lastAddr is the broadcast address of an IPv4 prefix.
+// lastAddr returns the broadcast address of an IPv4 prefix.
 func lastAddr(p netip.Prefix) netip.Addr {
 	return address(number(p.Masked().Addr()) | 1<<(32-p.Bits()) - 1)
 }
 
-// ProposeRange is the dynamic range that is proposed for a network that has no DHCP server: its upper half
-// without the last tenth, since people give servers low addresses and routers the first or the last one. own is
-// the server's own address, which is kept out.
+// ProposeRange returns the dynamic range to propose for a network that has no DHCP server: its upper half without the
+// last tenth, since people give servers low addresses and routers the first or the last one. The range leaves out own,
+// the server's address.
 func ProposeRange(p netip.Prefix, own netip.Addr) (first, last netip.Addr, err error) {
 	if !p.Addr().Is4() || p.Bits() > 28 {
 		return first, last, fmt.Errorf("propose a DHCP range in %s: too few addresses; name a range", p)
@@ -34,7 +34,7 @@ func ProposeRange(p netip.Prefix, own netip.Addr) (first, last netip.Addr, err e
 	base, size := number(p.Masked().Addr()), uint32(1)<<(32-p.Bits())
 	size = min(size, 1<<16)
 	lo, hi := base+size/2, base+size-2-size/10
-	if n := number(own); own.Is4() && lo <= n && n <= hi { // the longer side of it
+	if n := number(own); own.Is4() && lo <= n && n <= hi { // own splits the range: take the longer part
 		if n-lo > hi-n {
 			hi = n - 1
 		} else {

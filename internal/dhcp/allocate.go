@@ -11,7 +11,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// maxConflicts bounds the probes for one packet: more take longer than a client waits.
+// maxConflicts bounds the probes for one packet: more would take longer than a client waits.
 const maxConflicts = 8
 
 // maxLookUps is how many addresses of a range are looked up one by one for a packet. After that the range is read as a
@@ -34,7 +34,7 @@ type allocation struct {
 	*allocator
 	r         Request
 	subnet    Subnet
-	mine      fleet.Lease // recorded for the MAC
+	mine      fleet.Lease // the lease recorded for the MAC
 	known     bool        // the MAC is a node's
 	now       time.Time
 	lookUps   int
@@ -47,12 +47,12 @@ type allocation struct {
 	bad    []fleet.Lease // addresses that unknown machines use, to be recorded
 }
 
-// begin reserves an address for a client, without a probe. In this order (RFC 2131 section 4.3.1): what is reserved for
-// it or recorded as its own, what it asks for, what is derived from its MAC or comes after that, and at last an address
-// whose lease has run out.
+// begin reserves an address for a client, without a probe. It tries in this order (RFC 2131 section 4.3.1): the address
+// reserved for or recorded for the client, the one that it requests, the one derived from its MAC and those after that,
+// and at last addresses whose lease has run out.
 func (p *allocator) begin(leases Leases, r Request, s Subnet, mine fleet.Lease, now time.Time) (*allocation, error) {
 	w := &allocation{allocator: p, r: r, subnet: s, mine: mine, known: mine.Known || mine.Static, now: now}
-	if a, probed := p.offers.get(r.MAC, now); probed && s.usable(a) && (!mine.Static || w.fixed(a)) {
+	if a, probed := p.offers.get(r.MAC, now); probed && s.Usable(a) && (!mine.Static || w.fixed(a)) {
 		p.offers.reserve(r.MAC, a, now, offerFor, !w.known)
 		p.offers.clean(r.MAC)
 		w.addr, w.probed = a, true
@@ -89,8 +89,8 @@ func (w *allocation) isBad(a netip.Addr) bool {
 	return slices.ContainsFunc(w.bad, func(l fleet.Lease) bool { return l.Addr == a })
 }
 
-// finish probes the reserved address and, while a machine answers, the next one. It returns the address, or says why
-// there is none. It runs outside of the read of the records, because a probe takes its time.
+// finish probes the reserved address and, while a machine answers, the next one. It returns the address, or why there
+// is none. It runs outside of the read of the records, because a probe takes time.
 func (w *allocation) finish(ctx context.Context) (netip.Addr, string, error) {
 	for w.addr.IsValid() {
 		ok, err := w.clean(ctx)
@@ -107,10 +107,10 @@ func (w *allocation) finish(ctx context.Context) (netip.Addr, string, error) {
 	return netip.Addr{}, fmt.Sprintf("no free address in %s", w.subnet.Prefix), nil
 }
 
-// preferred are the addresses to try first, in order. Some may come twice, which costs one look-up more.
+// preferred returns the addresses to try first, in order. Some may come twice, which costs one more look-up.
 func (w *allocation) preferred() iter.Seq[netip.Addr] {
 	return func(yield func(netip.Addr) bool) {
-		own := w.subnet.usable(w.mine.Addr) && (w.mine.Static || w.subnet.inRange(w.mine.Addr))
+		own := w.subnet.Usable(w.mine.Addr) && (w.mine.Static || w.subnet.inRange(w.mine.Addr))
 		if own && !yield(w.mine.Addr) {
 			return
 		}
@@ -147,8 +147,8 @@ func (w *allocation) try(leases Leases, a netip.Addr, second bool) (bool, error)
 	return true, nil
 }
 
-// lookUpHolder reads from the records whether an address can be offered, and who had it last. After a few look-ups it
-// reads the whole range at once: a full range then costs one query and not one for each address.
+// lookUpHolder returns whether an address can be offered, and its last holder, from the records. After a few look-ups
+// it reads the whole range at once: a full range then costs one query and not one for each address.
 func (w *allocation) lookUpHolder(leases Leases, a netip.Addr, second bool) (fleet.Lease, bool, error) {
 	if w.lookUps >= maxLookUps && w.subnet.inRange(a) {
 		holder, found, err := w.ranges.holder(leases, w.subnet, a, w.now)
@@ -167,9 +167,9 @@ func (w *allocation) lookUpHolder(leases Leases, a netip.Addr, second bool) (fle
 	return holder, w.fixed(a) && !second || w.available(holder, found, second), nil
 }
 
-// available tells from its record whether an address can be offered. second allows addresses whose lease ran out, but a
-// node's address never goes to an unknown machine: the node will ask for it again. Whether another NIC of the client's
-// node uses the node's fixed address is left to the probe.
+// available reports from its record whether an address can be offered. second allows addresses whose lease ran out. A
+// node's address never goes to an unknown machine, because the node will request it again. The probe finds out whether
+// another NIC of the client's node uses the node's fixed address.
 func (w *allocation) available(holder fleet.Lease, found, second bool) bool {
 	switch {
 	case !found:

@@ -13,7 +13,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// neighbours answers probes: who uses which address.
+// neighbours answers probes: it says which machine uses which address.
 type neighbours struct {
 	used   map[netip.Addr]fleet.MAC
 	probes []netip.Addr
@@ -38,7 +38,7 @@ func testPicker(m *memory, n *neighbours) *allocator {
 	}
 }
 
-// allocate is the whole search for one DISCOVER, with what it records.
+// allocate runs the whole search for one DISCOVER, and records its result.
 func (p *allocator) allocate(
 	ctx context.Context,
 	r Request,
@@ -63,7 +63,7 @@ func (p *allocator) allocate(
 	return a, why, err
 }
 
-// derived is the address that comes from a MAC.
+// derived returns the address that comes from a MAC.
 func derived(s *Subnet, mac fleet.MAC) netip.Addr {
 	for a := range s.candidates(mac) {
 		return a
@@ -177,13 +177,13 @@ func TestPickWhenFull(t *testing.T) {
 	if a, _, err := p.allocate(t.Context(), r, *s, fleet.Lease{}, noon); a != ip4("10.77.0.101") || err != nil {
 		t.Errorf("got %s, %v, want the one that ran out", a, err)
 	}
-	// It is reserved for alice now, so nobody else gets it.
+	// The address is reserved for alice now, so no other client gets it.
 	dave := fleet.MAC{0x52, 0x54, 0, 0, 0, 4}
 	a, why, err := p.allocate(t.Context(), asked(t, dave, dhcpv4.MessageTypeDiscover), *s, fleet.Lease{}, noon)
 	if a.IsValid() || err != nil || !strings.Contains(why, "no free address") {
 		t.Errorf("got %s (%s), %v, want none", a, why, err)
 	}
-	// Once the offer is forgotten, somebody else does.
+	// After the offer has expired, another client gets it.
 	if a, _, _ := p.allocate(t.Context(), asked(t, dave, dhcpv4.MessageTypeDiscover), *s, fleet.Lease{},
 		noon.Add(2*offerFor)); a != ip4(
 		"10.77.0.101",

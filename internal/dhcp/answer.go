@@ -20,20 +20,21 @@ const (
 
 // View is what was looked up for one request. Answer knows nothing else.
 type View struct {
-	Mode       Mode        // Own or Proxy, as it stands now
-	StoppedFor netip.Addr  // Mode is Proxy because of this server; renewals are still answered. Zero: it is not
-	Rank       string      // pandoStarting or pandoSettled, for another Pando that asks
+	Mode       Mode        // the present mode, Own or Proxy
+	StoppedFor netip.Addr  // the other server because of which Mode is Proxy; renewals are still answered. Zero: none
+	Rank       string      // pandoStarting or pandoSettled: the answer to another Pando that looks for servers
 	Server     netip.Addr  // this server's address on the client's segment, or the one that a relay reaches
 	BootPort   bool        // the packet came to port 4011, PXE's boot service
-	Subnet     *Subnet     // of the client; nil: this server has no such subnet
+	Subnet     *Subnet     // of the client; nil: this server serves no subnet that the client is in
 	Lease      fleet.Lease // recorded for the MAC; zero: none
-	Holder     fleet.Lease // recorded for the address that the client has or asks for; zero: none
+	Holder     fleet.Lease // recorded for the address that the client has or requests; zero: none
+	Taken      bool        // that address is this server's, a router's, or a DNS or NTP server's
 	Known      bool        // the MAC is a node's
-	Refused    string      // why the client gets no address that it does not have; "": it does
+	Refused    string      // why the client gets no new address; "": it may get one
 	InUse      bool        // another machine answers at the address that the client declines
 	Offer      netip.Addr  // reserved for the MAC, and probed; zero: none
-	NoOffer    string      // why there is none
-	Base       string      // data path as the client sees it
+	NoOffer    string      // why Offer is zero
+	Base       string      // URL of the image port as the client sees it
 	Loaders    netboot.Loaders
 	Menu       bool // proxy: offer the boot file by a PXE menu of one entry
 }
@@ -48,7 +49,8 @@ type Reply struct {
 	Seen   Seen
 }
 
-// Answer decides about one request. It has no effect.
+// Answer decides about one request. It is a pure function of the packet, the View and the time. While another server
+// answers its questions, a server gives no new addresses; it still answers renewals, and gives boot files as a proxy.
 func Answer(r Request, v View, now time.Time) Reply {
 	out := Reply{Seen: r.seen()}
 	out.Seen.Time, out.Seen.Own = now, v.Mode == Own
@@ -62,7 +64,7 @@ func Answer(r Request, v View, now time.Time) Reply {
 	case v.Mode == Proxy && r.Type == dhcpv4.MessageTypeDiscover:
 		proxyOffer(&out, r, v)
 	default:
-		out.Seen.Reason = v.stopped("addresses are another server's business")
+		out.Seen.Reason = v.stopped("another server gives the addresses")
 	}
 	if out.Packet != nil {
 		out.Seen.Reply = messageNames[out.Packet.MessageType()]
@@ -75,7 +77,8 @@ func Answer(r Request, v View, now time.Time) Reply {
 	return out
 }
 
-// stopped says why no address is given, in the words that people read everywhere.
+// stopped returns why no address is given, in the same words as everywhere else. If this server did not stop, it
+// returns otherwise.
 func (v View) stopped(otherwise string) string {
 	if !v.StoppedFor.IsValid() {
 		return otherwise
@@ -101,7 +104,7 @@ func own(out *Reply, r Request, v View, now time.Time) {
 		decline(out, r, v, now)
 	case dhcpv4.MessageTypeRelease:
 		out.Free = true
-		// A fixed address is the node's also when it is released; another NIC may take it at once then.
+		// A node keeps its fixed address after a release. Another NIC of the node may take it at once then.
 		had := !v.Holder.Static || now.Before(v.Holder.Expires)
 		if v.Holder.MAC == r.MAC && had && !v.Holder.Bad && v.Holder.Addr.IsValid() {
 			l := v.Holder
@@ -113,7 +116,7 @@ func own(out *Reply, r Request, v View, now time.Time) {
 	}
 }
 
-// request tells the four states of a client apart as RFC 2131 section 4.3.2 does.
+// request distinguishes the four states of a client as RFC 2131 section 4.3.2 does.
 func request(out *Reply, r Request, v View, now time.Time) {
 	switch {
 	case r.Server.IsValid() && r.Server != v.Server:
@@ -130,8 +133,8 @@ func request(out *Reply, r Request, v View, now time.Time) {
 	}
 }
 
-// selecting: the client takes this server's offer. A restart loses the reservation; the offer then still counts if
-// nobody else has the address.
+// selecting answers a client that takes this server's offer. A restart of the server loses the reservation; the offer
+// still counts then if no other client has the address.
 func selecting(out *Reply, r Request, v View, now time.Time) {
 	switch {
 	case !r.Requested.IsValid():
@@ -147,11 +150,11 @@ func selecting(out *Reply, r Request, v View, now time.Time) {
 	}
 }
 
-// initReboot: the client remembers an address. Without a record of it a server must stay silent, unless the
-// address belongs to another network.
+// initReboot answers a client that remembers an address. Without a record of the address the server must stay silent,
+// unless the address belongs to another network.
 func initReboot(out *Reply, r Request, v View, now time.Time) {
 	switch {
-	case !v.Subnet.usable(r.Requested):
+	case !v.Subnet.Usable(r.Requested):
 		nak(out, r, v, fmt.Sprintf("%s is not an address of %s", r.Requested, v.Subnet.Prefix))
 	case v.refuses(r, now, r.Requested):
 		out.Seen.Reason = v.Refused
@@ -182,7 +185,7 @@ func renew(out *Reply, r Request, v View, now time.Time) {
 	}
 }
 
-// fixed reports whether a is the fixed address of the client's node. It is any of the node's NICs', one at a time.
+// fixed reports whether a is the fixed address of the client's node. Each NIC of the node may use it, one at a time.
 func (v View) fixed(a netip.Addr) bool { return v.Lease.Static && v.Lease.Addr == a }
 
 // sibling reports whether a is the fixed address of the client's node and another of the node's NICs has it.
@@ -199,7 +202,7 @@ func (v View) knows(r Request, now time.Time) bool {
 func (v View) mine(r Request, now time.Time, a netip.Addr) bool {
 	known := v.Holder.Addr == a
 	switch {
-	case !v.Subnet.usable(a), known && v.Holder.Bad && now.Before(v.Holder.Expires), v.sibling(r, now, a):
+	case v.Taken, !v.Subnet.Usable(a), known && v.Holder.Bad && now.Before(v.Holder.Expires), v.sibling(r, now, a):
 		return false
 	case known:
 		return v.Holder.MAC == r.MAC || v.fixed(a)
@@ -207,16 +210,16 @@ func (v View) mine(r Request, now time.Time, a netip.Addr) bool {
 	return v.Lease.Addr == a
 }
 
-// refuses reports whether a client that is no node is denied an address: View.Refused says so, and it has no lease of
-// it.
+// refuses reports whether a machine that is no node is denied an address: View.Refused is set, and the machine has no
+// lease of the address.
 func (v View) refuses(r Request, now time.Time, a netip.Addr) bool {
 	theirs := v.Holder.Addr == a && v.Holder.MAC == r.MAC && now.Before(v.Holder.Expires)
-	return v.Refused != "" && v.Subnet.usable(a) && !theirs && a != v.Offer
+	return v.Refused != "" && v.Subnet.Usable(a) && !theirs && a != v.Offer
 }
 
 // free reports whether a is in the dynamic range and has no holder. A node's last address is not free for others.
 func (v View) free(now time.Time, a netip.Addr) bool {
-	if !v.Subnet.inRange(a) || a == v.Server {
+	if !v.Subnet.inRange(a) || a == v.Server || v.Taken {
 		return false
 	}
 	return v.Holder.Addr != a ||
@@ -225,6 +228,9 @@ func (v View) free(now time.Time, a netip.Addr) bool {
 
 // notYours returns why an address is denied.
 func (v View) notYours(r Request, now time.Time, a netip.Addr, why string) string {
+	if v.Taken {
+		why = "of this server, or of a router, DNS or NTP server"
+	}
 	if v.sibling(r, now, a) {
 		why = fmt.Sprintf("used by another NIC of the node, %s", v.Holder.MAC)
 	}
@@ -257,8 +263,8 @@ func (v View) declines(r Request) bool {
 		(!r.Server.IsValid() || r.Server == v.Server)
 }
 
-// decline: the client says that another machine uses the address. If the probe finds none, the address is only kept
-// from this client, which is offered another one.
+// decline handles a client's message that another machine uses the address. If the probe finds no such machine, only
+// this client is kept from the address, and gets another one.
 func decline(out *Reply, r Request, v View, now time.Time) {
 	out.Free = true
 	a := r.Requested
@@ -266,7 +272,7 @@ func decline(out *Reply, r Request, v View, now time.Time) {
 		out.Seen.Reason = "the declined address is not this client's"
 		return
 	}
-	fixed := v.Lease.Static && v.Lease.Addr == a // an operator set it, so it stays; the log line says what is wrong
+	fixed := v.Lease.Static && v.Lease.Addr == a // an operator set it, so it stays; the log says what is wrong
 	if !v.InUse {
 		out.Seen.Reason = fmt.Sprintf("declined, but nobody else answers at %s", a)
 		if !fixed {

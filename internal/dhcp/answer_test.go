@@ -337,7 +337,7 @@ func TestWhatIsRecorded(t *testing.T) {
 	}
 }
 
-// While addresses are given no more only known clients are renewed; what firmware needs is still told.
+// While the server has stopped giving addresses, it renews only known clients, and still sends boot files.
 func TestStopped(t *testing.T) {
 	v := testView()
 	v.Mode, v.StoppedFor = Proxy, ip4("10.77.0.2")
@@ -388,7 +388,7 @@ func TestRelayedReplyCarriesTheRelaysOption(t *testing.T) {
 	}
 }
 
-// A firmware that we have no loader for still gets its address as server, and nothing as proxy; the reason is told.
+// Firmware without a loader still gets an address from a server, and no answer from a proxy. The reason is recorded.
 func TestUnknownArchitecture(t *testing.T) {
 	v := testView()
 	v.Offer = ip4("10.77.0.120")
@@ -420,6 +420,41 @@ func TestHasAddress(t *testing.T) {
 	for _, tt := range tests {
 		if got := tt.in.HasAddress(); got != tt.want {
 			t.Errorf("%+v: %s, want %s", tt.in, got, tt.want)
+		}
+	}
+}
+
+// TestTakenAddressesAreNobodys: the server's own address, a router's and a name server's are in the range, and a client
+// that asks for one does not get it, whatever the records say.
+func TestTakenAddressesAreNobodys(t *testing.T) {
+	at := ip4("10.77.0.120")
+	for name, mods := range map[string][]dhcpv4.Modifier{
+		"selecting":   {requested("10.77.0.120"), chose("10.77.0.1")},
+		"init-reboot": {requested("10.77.0.120")},
+		"renewing":    {having("10.77.0.120")},
+	} {
+		for _, hold := range []fleet.Lease{{}, lease("10.77.0.120", alice, time.Hour)} {
+			v := View{Mode: Own, Server: ip4("10.77.0.1"), Subnet: testSubnet(), Lease: hold, Holder: hold, Taken: true}
+			out := Answer(asked(t, alice, dhcpv4.MessageTypeRequest, mods...), v, noon)
+			if out.Save != nil || out.Packet != nil && out.Packet.MessageType() == dhcpv4.MessageTypeAck {
+				t.Errorf("%s, with record %v: %s is given away", name, hold.Addr, at)
+			}
+		}
+	}
+	s := *testSubnet()
+	s.Routers, s.DNS = []netip.Addr{ip4("10.77.0.130")}, []netip.Addr{ip4("10.77.0.131")}
+	l := &link{addrs: []netip.Prefix{netip.MustParsePrefix("10.77.0.1/24"), netip.MustParsePrefix("10.77.0.120/24")},
+		read: time.Now()}
+	for _, addr := range []string{"10.77.0.1", "10.77.0.120", "10.77.0.130", "10.77.0.131"} {
+		p := new(Server).allocator(l, Request{}, s)
+		if !p.avoid(ip4(addr)) {
+			t.Errorf("%s is offered", addr)
+		}
+		var v snapshot
+		srv := &Server{Config: Config{Mode: Proxy, Subnets: []Subnet{s}}}
+		r := asked(t, alice, dhcpv4.MessageTypeRequest, requested(addr))
+		if err := srv.lookUp(new(memory), l, r, &v, noon); err != nil || !v.Taken {
+			t.Errorf("%s is nobody's: %v", addr, err)
 		}
 	}
 }

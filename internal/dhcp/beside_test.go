@@ -31,11 +31,11 @@ func site(n *netns, args ...string) *netns {
 	return d
 }
 
-// hurry is the time between questions for other servers in tests of two of them. A server that is held up by a busy
-// machine for less than four of these is not taken for gone.
+// hurry is the time between two questions for other servers in tests with two servers. A server that a busy machine
+// delays by less than four times hurry does not count as gone.
 const hurry = 500 * time.Millisecond
 
-// replayed sends a captured packet from a client and returns what came back.
+// replayed sends a captured packet from a client and returns the answer.
 func replayed(c *netns, packet, to string) []answered {
 	c.t.Helper()
 	file, err := filepath.Abs("testdata/packets/" + packet + ".bin")
@@ -63,7 +63,7 @@ func TestProxyBesideDnsmasq(t *testing.T) {
 	s := net.serve(proxySpec())
 	site(net)
 
-	// An operating system's client gets its address from the site, and nothing from us.
+	// An operating system's client gets its address from the site's server, and nothing from Pando.
 	if out, err := net.client(aliceMAC).dhclient(t.TempDir(), "eth0"); err != nil ||
 		!strings.Contains(out, "from 10.77.0.2") ||
 		strings.Contains(out, "from 10.77.0.1") {
@@ -78,7 +78,7 @@ func TestProxyBesideDnsmasq(t *testing.T) {
 		t.Errorf("%+v", took)
 	}
 
-	// Firmware gets the address from the site and the boot file from us.
+	// Firmware gets the address from the site's server and the boot file from Pando.
 	tests := []struct{ packet, file, class string }{
 		{"ovmf-pxe-discover", "snponly.efi", "PXEClient"},
 		{"ovmf-http-discover", "http://10.77.0.1:8480/boot/file/snponly.efi", "HTTPClient"},
@@ -86,7 +86,7 @@ func TestProxyBesideDnsmasq(t *testing.T) {
 			"undionly-discover",
 			"http://10.77.0.1:8480/boot/script",
 			"PXEClient",
-		}, // asks for a broadcast, as all three do
+		}, // requests a broadcast, as all three do
 	}
 	c := net.client(bobMAC)
 	for _, tt := range tests {
@@ -130,7 +130,7 @@ func TestLook(t *testing.T) {
 	if got := found(); len(got) != 0 {
 		t.Errorf("nobody is there, found %+v", got)
 	}
-	// A server of ours is found by others.
+	// Another Pando finds this server.
 	other := net.client("52:54:00:00:00:98")
 	other.run("ip", "addr", "add", "10.77.0.3/24", "dev", "eth0")
 	spec := ownSpec()
@@ -141,7 +141,7 @@ func TestLook(t *testing.T) {
 		got[0].Interface != "br0" {
 		t.Errorf("found %+v", got)
 	}
-	// It gives addresses, so it is no proxy; one beside a site's server is found too.
+	// This server gives addresses, so it is no proxy. A proxy beside the site's server is found too.
 	beside := net.client("52:54:00:00:00:97")
 	beside.run("ip", "addr", "add", "10.77.0.4/24", "dev", "eth0")
 	spec = proxySpec()
@@ -152,16 +152,16 @@ func TestLook(t *testing.T) {
 		got[0].Pando == "" {
 		t.Errorf("found %+v", got)
 	}
-	// So is the site's.
+	// It finds the site's server.
 	site(net)
-	look.LookFor = 5 * time.Second // it pings an address before it offers it
+	look.LookFor = 5 * time.Second // the site's server pings an address before it offers it
 	if got := found(); len(got) == 0 || got[0].Server != ip4("10.77.0.2") || !got[0].Offers.IsValid() ||
 		got[0].Pando != "" {
 		t.Errorf("found %+v", got)
 	}
 }
 
-// standing waits for a change of whether addresses are given.
+// standing waits until a server stops or resumes giving addresses.
 func (s *served) standing(gives bool, limit time.Duration) State {
 	s.t.Helper()
 	l := s.until(fmt.Sprintf("gives addresses: %v", gives), limit, func(l line) bool {
@@ -170,8 +170,8 @@ func (s *served) standing(gives bool, limit time.Duration) State {
 	return *l.State
 }
 
-// Another server appears: no new addresses from then on, a loud line, renewals and boot files go on. It goes away: new
-// addresses again, without anybody's doing.
+// While another server answers, this one gives no new addresses and logs an error; renewals and boot files go on. When
+// the other one is gone, this one gives new addresses again by itself.
 func TestStopsAndComesBack(t *testing.T) {
 	t.Parallel()
 	net := newNetns(t, "10.77.0.1/24")
@@ -220,7 +220,7 @@ func TestStopsAndComesBack(t *testing.T) {
 	}
 }
 
-// Forged packets do not stop a server: neither requests that name another one, nor answers to nobody's question.
+// Forged packets do not stop a server: neither requests that name another server, nor unsolicited answers.
 func TestForgedServerStopsNothing(t *testing.T) {
 	t.Parallel()
 	net := newNetns(t, "10.77.0.1/24")
@@ -236,7 +236,7 @@ func TestForgedServerStopsNothing(t *testing.T) {
 	ack.OpCode = dhcpv4.OpcodeBootReply
 	other := asked(t, alice, dhcpv4.MessageTypeRequest, requested("10.77.0.50"), chose("10.77.0.66")).packet
 	for range 3 {
-		c.forge(t, other, serverPort)
+		c.forge(t, other, ServerPort)
 		c.forge(t, ack, clientPort)
 		time.Sleep(hurry * 3 / 2)
 	}
@@ -261,8 +261,8 @@ func (n *netns) forge(t *testing.T, p *dhcpv4.DHCPv4, port int) {
 		SendTo: fmt.Sprintf("255.255.255.255:%d", port), LookFor: time.Millisecond}).rest()
 }
 
-// Of two servers that start at the same moment exactly one gives addresses, the one with the lower address. One that
-// comes later gives way, whatever its address.
+// Of two servers that start at the same moment exactly one gives addresses: the one with the lower address. A server
+// that starts later does not, whatever its address.
 func TestOneOfTwoStays(t *testing.T) {
 	t.Parallel()
 	net := newNetns(t, "10.77.0.2/24")
@@ -296,7 +296,7 @@ func TestOneOfTwoStays(t *testing.T) {
 	if a, out := net.client(bobMAC).udhcpc(); !testSubnet().inRange(a) || !strings.Contains(out, "serverid=10.77.0.2") {
 		t.Errorf("got %s: %s", a, out)
 	}
-	// The one that gave them ends: of the two others exactly one goes on.
+	// The server that gave addresses ends: exactly one of the other two resumes.
 	lower.stop()
 	gave, other := late, higher
 	if st := gave.standing(true, 30*time.Second); st.Mode != Own {

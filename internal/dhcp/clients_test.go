@@ -32,7 +32,7 @@ func proxySpec() helperSpec {
 	return s
 }
 
-// dhclient runs ISC's client; its state is in dir, and nothing of the machine is changed.
+// dhclient runs ISC's client. Its state is in dir, and it changes nothing of the machine.
 func (n *netns) dhclient(dir string, args ...string) (string, error) {
 	n.t.Helper()
 	need(n.t, "dhclient")
@@ -87,7 +87,7 @@ func (n *netns) dnsmasq(args ...string) {
 		n.t.Fatal(err)
 	}
 	n.t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	for range 100 { // its log file is there once it listens
+	for range 100 { // its log file exists once it listens
 		if b, _ := os.ReadFile(dir + "/log"); strings.Contains(string(b), "DHCP") {
 			return
 		}
@@ -145,7 +145,7 @@ func TestDhclient(t *testing.T) {
 	}
 }
 
-// A client that comes from another network with its lease is told at once.
+// A client with a lease of another network gets a NAK at once.
 func TestDhclientFromAnotherNetwork(t *testing.T) {
 	t.Parallel()
 	net := newNetns(t, "10.77.0.1/24")
@@ -211,7 +211,7 @@ func TestUdhcpcRenewsAndReleases(t *testing.T) {
 	s.seen("RELEASE", "")
 }
 
-// An address that a stranger uses is found by the probe, and left alone.
+// The probe finds an address that another machine uses, and the server does not offer it.
 func TestProbeFindsUnknownMachine(t *testing.T) {
 	t.Parallel()
 	net := newNetns(t, "10.77.0.1/24")
@@ -226,7 +226,7 @@ func TestProbeFindsUnknownMachine(t *testing.T) {
 	s.logged(`"ERROR"`, "in use", taken.String(), bobMAC)
 }
 
-// Where probes are off, the client finds the stranger itself and declines.
+// Without probes the client finds the other machine itself and declines.
 func TestDecline(t *testing.T) {
 	net := newNetns(t, "10.77.0.1/24")
 	spec := ownSpec()

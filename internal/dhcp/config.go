@@ -11,14 +11,14 @@ import (
 	"pando/internal/netboot"
 )
 
-// Mode is how much of DHCP is done here.
+// Mode says which part of DHCP this server does.
 type Mode string
 
 // The modes.
 const (
 	Off   Mode = "off"
 	Own   Mode = "own"   // be the network's DHCP server
-	Proxy Mode = "proxy" // tell boot files beside the network's DHCP server
+	Proxy Mode = "proxy" // send boot files beside the network's DHCP server
 )
 
 // ParseMode checks the name of a mode.
@@ -36,8 +36,8 @@ const (
 	mostLeaseTime  = 365 * 24 * time.Hour
 )
 
-// unknownLeaseTime is the lease of a machine that is no node yet: long enough for a boot. Invented machines keep
-// addresses no longer than that, and no more than unknownShare of a range.
+// unknownLeaseTime is the lease of a machine that is no node yet: long enough for a boot. Made-up machines keep
+// addresses no longer than that, and get no more than unknownShare of a range.
 const (
 	unknownLeaseTime = 10 * time.Minute
 	unknownShare     = 0.75
@@ -52,17 +52,17 @@ const (
 // Config is what an operator decides.
 type Config struct {
 	Mode       Mode
-	Interfaces []string        // names; requests are answered on these and no others
-	Subnets    []Subnet        // for Own: at least one; also those behind relay agents
-	Loaders    func() netboot.Loaders // the boot files at hand
-	DataPort   uint16          // port of the data path; 0: DefaultDataPort
-	BaseURL    string          // the data path as nodes see it; "": http://<address that answers>:DataPort
+	Interfaces []string               // names; requests are answered on these and no others
+	Subnets    []Subnet               // for Own: at least one; also those behind relay agents
+	Loaders    func() netboot.Loaders // returns the boot files at hand
+	DataPort   uint16                 // the image port; 0: DefaultDataPort
+	BaseURL    string                 // URL of the image port as nodes see it; "": http://<address that answers>:DataPort
 
 	// NoProbe leaves out the probe before an address is offered, for segments where ARP does not work.
 	NoProbe bool
 }
 
-// Subnet is a network whose addresses are given out, with what its clients are told.
+// Subnet is a network whose addresses are given out, and the options for its clients.
 type Subnet struct {
 	Prefix    netip.Prefix
 	First     netip.Addr // of the dynamic range; zero: static leases only
@@ -75,7 +75,7 @@ type Subnet struct {
 	LeaseTime time.Duration // 0: DefaultLeaseTime
 }
 
-// Validate finds what cannot work, all at once.
+// Validate returns all errors of the configuration at once.
 func (c Config) Validate() error {
 	if c.Mode == Off || c.Mode == "" {
 		return nil
@@ -121,7 +121,7 @@ func (s Subnet) validate() error {
 	if !s.First.IsValid() && !s.Last.IsValid() {
 		return nil
 	}
-	if !s.usable(s.First) || !s.usable(s.Last) || s.Last.Less(s.First) {
+	if !s.Usable(s.First) || !s.Usable(s.Last) || s.Last.Less(s.First) {
 		return fmt.Errorf("DHCP range %s-%s: not a range of host addresses of %s", s.First, s.Last, s.Prefix)
 	}
 	return nil
@@ -141,12 +141,17 @@ func domainName(name string) bool {
 	return true
 }
 
-// usable reports whether a is a host address of the subnet.
-func (s Subnet) usable(a netip.Addr) bool {
+// Usable reports whether a is a host address of the subnet.
+func (s Subnet) Usable(a netip.Addr) bool {
 	if !a.Is4() || !s.Prefix.Contains(a) {
 		return false
 	}
 	return a != s.Prefix.Masked().Addr() && a != lastAddr(s.Prefix)
+}
+
+// serves reports whether a is a router or server that the clients are told of, which is never theirs.
+func (s Subnet) serves(a netip.Addr) bool {
+	return slices.Contains(s.Routers, a) || slices.Contains(s.DNS, a) || slices.Contains(s.NTP, a)
 }
 
 // inRange reports whether a is in the dynamic range.

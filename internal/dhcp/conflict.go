@@ -8,8 +8,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// prober asks a segment whether a machine other than own uses an address. by is the machine, zero if the answer does
-// not tell. Answers of the client itself do not count: its firmware may still use the address of its last exchange.
+// prober checks whether a machine other than own uses an address. by is that machine, zero if the answer does not
+// identify it. Answers of the client itself do not count: its firmware may still use the address of its last exchange.
 type prober interface {
 	probe(ctx context.Context, a netip.Addr, own fleet.MAC) (by fleet.MAC, used bool, err error)
 }
@@ -89,7 +89,7 @@ func (w *allocation) shared(a netip.Addr, by fleet.MAC) {
 		"mac", w.r.MAC, "node", w.mine.Host, "fixed", a, "used_by", by)
 }
 
-// unknownMachine notes that a machine that did not get an address here uses it.
+// unknownMachine logs that a machine uses an address that it did not get here, and adds the address to w.bad.
 func (w *allocation) unknownMachine(a netip.Addr, by fleet.MAC) {
 	w.warn(
 		"address is in use by a machine that did not get it here; leaving it alone",

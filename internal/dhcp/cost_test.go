@@ -11,7 +11,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// A packet costs one snapshot of the records and one commit, which has its lease and what was seen of it.
+// A packet costs one snapshot of the records and one commit of its lease and its Seen.
 func TestPacketCost(t *testing.T) {
 	relayed := dhcpv4.WithRelay(ip(ip4("10.77.0.254")))
 	asks := []dhcpv4.Modifier{requested("10.77.0.120"), chose("10.77.0.1"), relayed}

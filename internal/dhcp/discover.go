@@ -19,14 +19,14 @@ import (
 	"pando/internal/fleet"
 )
 
-// DiscoverClass marks the packets by which a Pando asks for other servers: it is the vendor class of the plain
-// DISCOVER, and the user class of the one that looks like firmware, which proxyDHCP servers answer too. A Pando answers
-// such a packet and stores nothing about its sender.
+// DiscoverClass marks the packets by which a Pando looks for other servers: it is the vendor class of the plain
+// DISCOVER, and the user class of the one that looks like firmware, which proxyDHCP servers answer too. A Pando that
+// receives such a packet answers it and stores nothing about its sender.
 const DiscoverClass = "pando-look"
 
 // Vendor classes by which a Pando that gives addresses answers a packet with DiscoverClass.
 const (
-	pandoStarting = "pando-starting" // it has started and not yet asked for other servers
+	pandoStarting = "pando-starting" // it has started, and has not finished looking for other servers
 	pandoSettled  = "pando-settled"
 )
 
@@ -45,8 +45,8 @@ const (
 	ethARP  = 0x0806
 )
 
-// DiscoverServers asks the segment of an interface for DHCP and PXE servers, for as long as wait, and returns all that
-// answered, sorted. Servers on this machine do not receive the question. The interface needs no address.
+// DiscoverServers looks for DHCP and PXE servers on the segment of an interface, for as long as wait, and returns all
+// that answered, sorted. Servers on this machine do not receive its packets. The interface needs no address.
 func DiscoverServers(ctx context.Context, ifname string, wait time.Duration) ([]Found, error) {
 	ifi, err := net.InterfaceByName(ifname)
 	if err != nil {
@@ -87,7 +87,7 @@ func DiscoverServers(ctx context.Context, ifname string, wait time.Duration) ([]
 	return distinct(found), nil
 }
 
-// distinct has one entry for each server; one that was seen offering wins over one that was only seen.
+// distinct returns one entry for each server. An entry with an offer is preferred to one that was only seen.
 func distinct(set map[Found]bool) []Found {
 	out := make([]Found, 0, len(set))
 	for f := range set {
@@ -99,8 +99,8 @@ func distinct(set map[Found]bool) []Found {
 	return slices.CompactFunc(out, func(a, b Found) bool { return a.Server == b.Server && a.Proxy == b.Proxy })
 }
 
-// discoverer sends questions and reads other servers' answers, below the kernel's own ports so that a DHCP client
-// that runs on this machine is not in the way.
+// discoverer sends DISCOVERs and reads other servers' answers. It uses packet sockets, so it does not collide with a
+// DHCP client that runs on this machine.
 type discoverer struct {
 	ifi  *net.Interface
 	sock *packetSocket
@@ -132,7 +132,8 @@ func lookPackets(own fleet.MAC) (packets [2]*dhcpv4.DHCPv4, err error) {
 	return packets, err
 }
 
-// Question is the DISCOVER that looks like firmware, for a check whether packets reach this machine's server.
+// Question returns the DISCOVER that looks like firmware. It serves to check whether packets reach this machine's
+// server.
 func Question(from fleet.MAC) ([]byte, error) {
 	packets, err := lookPackets(from)
 	if err != nil {
@@ -141,7 +142,7 @@ func Question(from fleet.MAC) ([]byte, error) {
 	return packets[1].ToBytes(), nil
 }
 
-// ask sends a question.
+// ask sends the DISCOVERs of one question.
 func (l *discoverer) ask(now time.Time) (question, error) {
 	q := question{at: now}
 	own, err := l.sock.mac()
@@ -163,7 +164,7 @@ func (l *discoverer) ask(now time.Time) (question, error) {
 
 func (l *discoverer) send(p *dhcpv4.DHCPv4) error {
 	any4 := netip.AddrPortFrom(netip.IPv4Unspecified(), clientPort)
-	all := netip.AddrPortFrom(netip.AddrFrom4([4]byte{255, 255, 255, 255}), serverPort)
+	all := netip.AddrPortFrom(netip.AddrFrom4([4]byte{255, 255, 255, 255}), ServerPort)
 	err := l.sock.send(broadcastMAC, datagram(any4, all, p.ToBytes()))
 	if errors.Is(err, syscall.ENETDOWN) {
 		return fmt.Errorf("%w (ip link set %s up)", err, l.ifi.Name)
@@ -171,7 +172,7 @@ func (l *discoverer) send(p *dhcpv4.DHCPv4) error {
 	return err
 }
 
-// collect reads answers until a time, or until the socket is closed (os.ErrClosed).
+// collect reads answers until a time, or until the socket is closed (os.ErrClosed), and passes each to tell.
 func (l *discoverer) collect(until time.Time, tell func(Found, uint32)) error {
 	if err := l.sock.deadline(until); err != nil {
 		return err
@@ -196,7 +197,7 @@ func (l *discoverer) collect(until time.Time, tell func(Found, uint32)) error {
 	}
 }
 
-// otherServer reads who sent an OFFER or ACK, and in which exchange.
+// otherServer returns the server that sent an OFFER or ACK, and the transaction id.
 func otherServer(b []byte) (f Found, id uint32, ok bool) {
 	p, err := dhcpv4.FromBytes(b)
 	if err != nil || p.OpCode != dhcpv4.OpcodeBootReply {
@@ -225,7 +226,7 @@ func (r Request) looks() bool {
 		string(r.packet.Options.Get(dhcpv4.OptionUserClassInformation)) == DiscoverClass)
 }
 
-// sample is the address that a question for other servers is answered with: a likely one, neither probed nor reserved.
+// sample returns the address in the answer to another Pando's DISCOVER: a likely one, neither probed nor reserved.
 func (s Subnet) sample(mac fleet.MAC) netip.Addr {
 	for a := range s.candidates(mac) {
 		return a

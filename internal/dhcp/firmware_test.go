@@ -19,9 +19,8 @@ const (
 	ovmfVars = "/usr/share/OVMF/OVMF_VARS_4M.fd"
 )
 
-// TestRealFirmware lets real firmware walk from its first packet to the script of a machine that waits, and once
-// round its loop. The ways that test/boot does not go are here: UEFI HTTP Boot, undionly under a BIOS's PXE, and a
-// boot menu with port 4011.
+// TestRealFirmware runs real firmware from its first packet to the script of a waiting machine, and once round its
+// loop. It covers what test/boot does not: UEFI HTTP Boot, undionly under a BIOS's PXE, and a boot menu with port 4011.
 func TestRealFirmware(t *testing.T) {
 	if os.Getenv("PANDO_FULL") == "" {
 		t.Skip("takes minutes: PANDO_FULL is not set (make test-full sets it)")
@@ -105,7 +104,7 @@ func TestRealFirmware(t *testing.T) {
 	}
 }
 
-// untilOrBefore is until, and counts lines that were read already.
+// untilOrBefore is until that also counts lines read before.
 func (s *served) untilOrBefore(what string, limit time.Duration, fits func(line) bool) {
 	s.t.Helper()
 	for _, l := range s.all {
@@ -157,7 +156,7 @@ func bios(string) ([]string, error) {
 	return []string{"-device", "virtio-net-pci,netdev=lan,bootindex=1,mac=" + aliceMAC}, nil
 }
 
-// uefi is OVMF with its own network stack, and with some of its ways to boot turned off.
+// uefi returns OVMF with its own network stack, and with some of its boot methods turned off.
 func uefi(off ...string) func(string) ([]string, error) {
 	return func(dir string) ([]string, error) {
 		vars := filepath.Join(dir, "vars.fd")

@@ -7,12 +7,12 @@ import (
 
 // Ports of DHCP and of PXE's boot service.
 const (
-	serverPort = 67
+	ServerPort = 67
 	clientPort = 68
-	bootPort   = 4011
+	BootPort   = 4011
 )
 
-// datagram is a UDP datagram in an IPv4 packet, for clients that cannot be reached through the kernel: they have
+// datagram returns an IPv4 packet with a UDP datagram, for clients that cannot be reached through the kernel: they have
 // no address yet and answer no ARP.
 func datagram(src, dst netip.AddrPort, payload []byte) []byte {
 	const ipLen, udpLen = 20, 8
@@ -29,7 +29,8 @@ func datagram(src, dst netip.AddrPort, payload []byte) []byte {
 	binary.BigEndian.PutUint16(u[2:], dst.Port())
 	binary.BigEndian.PutUint16(u[4:], uint16(udpLen+len(payload)))
 	b = append(b, payload...)
-	// RFC 768: over a pseudo header of addresses, protocol and length, then the datagram; 0 is sent as all ones.
+	// RFC 768: the checksum is over a pseudo header of addresses, protocol and length, then the datagram; 0 is sent as
+	// all ones.
 	c := ^fold(sum(b[12:20]) + 17 + uint32(udpLen+len(payload)) + sum(b[ipLen:]))
 	if c == 0 {
 		c = 0xffff
@@ -77,7 +78,7 @@ func payload(b []byte, port uint16) ([]byte, bool) {
 	return u[8:size], true
 }
 
-// arpRequest asks who has an address; its sender address is zero (RFC 5227 section 2.1.1).
+// arpRequest returns an ARP request for an address, with sender address zero (RFC 5227 section 2.1.1).
 func arpRequest(from [6]byte, a netip.Addr) []byte {
 	b := []byte{0, 1, 8, 0, 6, 4, 0, 1}
 	b = append(b, from[:]...)

@@ -58,7 +58,7 @@ func TestARP(t *testing.T) {
 	}
 }
 
-// The advertisement has been compared with what iPXE accepts; this keeps it so.
+// The advertisement stays byte for byte the one that iPXE was seen to accept.
 func TestRouterAdvertisement(t *testing.T) {
 	src, dst := linkLocal(alice), netip.MustParseAddr("fe80::5054:ff:fe12:3456")
 	if src.String() != "fe80::5054:ff:fe00:1" {

@@ -31,16 +31,15 @@ func testSubnet() *Subnet {
 		Domain: "lab.test", Search: []string{"lab.test", "test"}, LeaseTime: time.Hour}
 }
 
-// testView is the view of a server that gives addresses and knows nobody.
+// testView is the view of a server that gives addresses and has no leases.
 func testView() View {
 	return View{Mode: Own, Server: ip4("10.77.0.1"), Known: true, Subnet: testSubnet(), Base: "http://10.77.0.1:8480",
 		Loaders: netboot.Loaders{netboot.ClassBIOS: "undionly.kpxe", netboot.ClassX64: "snponly.efi"}}
 }
 
-// TestCapturedPackets: packets of real firmware and clients, and what is answered as server, as proxy, as proxy
-// with a menu, and on port 4011. The packets were captured from QEMU 7.2 with its iPXE ROMs and OVMF 2022.11
-// (firmware and iPXE), undionly and snponly of Debian 13 (1.21) and 12 (the others), and from isc-dhcp-client and
-// busybox of Debian 12.
+// TestCapturedPackets: the answers to captured packets as server, as proxy, as proxy with a menu, and on port 4011. The
+// packets are from QEMU 7.2 with its iPXE ROMs and OVMF 2022.11, undionly and snponly of Debian 13 (1.21) and 12 (the
+// others), and isc-dhcp-client and busybox of Debian 12.
 func TestCapturedPackets(t *testing.T) {
 	packets, err := filepath.Glob("testdata/packets/*.bin")
 	if err != nil || len(packets) == 0 {
@@ -76,7 +75,7 @@ func goldenFile(t *testing.T, file, got string) {
 	}
 }
 
-// describe tells who a request is from and all the answers it can get.
+// describe writes who sent a request, and all the answers to it.
 func describe(r Request) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s of %s: %s, architecture %s", messageNames[r.Type], r.MAC, r.Client.Kind, r.Client.Arch)

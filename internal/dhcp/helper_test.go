@@ -26,7 +26,7 @@ import (
 	"pando/internal/tftp"
 )
 
-// A server has to live in a network namespace, and a Go program cannot be in two: the test binary starts
+// A server has to run in a network namespace of its own. A Go program cannot be in two, so the test binary starts
 // itself again inside, with a helperSpec in this variable.
 const helperEnv = "PANDO_DHCP_HELPER"
 
@@ -41,7 +41,7 @@ type helperSpec struct {
 	Initrd  string         // file
 	Args    []string       // kernel arguments
 	Action  netboot.Action // overrides
-	Chain   string         // the first script asked for starts this file by TFTP instead
+	Chain   string         // the first requested script starts this file by TFTP instead
 	Look    bool           // print what DiscoverServers finds and exit
 	LookFor time.Duration
 	Hurry   time.Duration // between questions for other servers
@@ -60,7 +60,7 @@ type line struct {
 	HTTP  string         `json:",omitempty"`
 	Query *netboot.Query `json:",omitempty"`
 	Error string         `json:",omitempty"`
-	// Answer is what a replayed packet got.
+	// Answer is the answer to a replayed packet.
 	Answer *answered       `json:",omitempty"`
 	Log    json.RawMessage `json:",omitempty"`
 }
@@ -150,7 +150,7 @@ func replay(ctx context.Context, spec helperSpec, out *lines) error {
 	if err != nil {
 		return err
 	}
-	to := &net.UDPAddr{IP: net.IPv4bcast, Port: serverPort}
+	to := &net.UDPAddr{IP: net.IPv4bcast, Port: ServerPort}
 	port := clientPort
 	if spec.SendTo != "" {
 		if to, err = net.ResolveUDPAddr("udp4", spec.SendTo); err != nil {
@@ -267,7 +267,7 @@ func (h *helperHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// hurried is a pace for tests: the usual one, with all times in proportion to the time between urgent questions.
+// hurried returns a pace for tests: the usual one, with all times in proportion to the time between urgent questions.
 func hurried(every time.Duration) pace {
 	urgent := min(every, usualPace().urgent)
 	return pace{giving: every, stopped: every, beside: every, urgent: urgent, hint: 10 * urgent, settle: 5 * urgent}

@@ -10,13 +10,13 @@ import (
 )
 
 // Registry is the durable record of leases, nodes and boots. Implementations are safe for concurrent use. A packet
-// costs one Snapshot and one Commit; only after an answered probe the records are read again.
+// costs one Snapshot and one Commit. Only after an answered probe the records are read again.
 type Registry interface {
 	// Snapshot reads what is recorded for the client of a request and, through read, leases. All of it is one state of
 	// the records. read does not wait for the network; nil: no lease is looked up.
 	Snapshot(ctx context.Context, r Request, read func(Leases) error) (Known, error)
-	// Commit records what a packet changes, all or nothing. It is durable when it returns; calls that run at the
-	// same time should share a write. The reply waits for it. Without leases a failure is logged, and no error.
+	// Commit records what a packet changes, all or nothing. The change is durable when Commit returns; calls at the
+	// same time should share a write. The reply waits for it. Without leases, Commit logs a failure and returns nil.
 	Commit(ctx context.Context, c Change) error
 }
 
@@ -33,22 +33,19 @@ type Change struct {
 	Seen   Seen
 }
 
-// Leases are the records of addresses at one moment.
-//
-// A node's fixed address is a lease with Static set, even before it was ever given out. LeaseByMAC returns it in
-// preference to a dynamic one, for each of the node's MACs. LeaseByAddr finds it too, so that nobody else gets the
-// address. Its MAC and Expires tell which NIC of the node took it last and until when (zero: none did).
-//
-// Host is the name that the client is told (option 12), the same for all NICs of a node, "" for none. Known tells that
-// the MAC belongs to a node that has registered, or that an operator declared. What a machine says about itself does
-// not make it known.
+// Leases are the records of addresses at one moment. Lease.Host is the name that the client is told (option 12), the
+// same for all NICs of a node, "" for none. Lease.Known: the MAC belongs to a node that has registered or that an
+// operator declared; what a machine reports about itself does not make it known.
 type Leases interface {
-	// LeaseByMAC returns what is recorded for a MAC, expired or not. Known counts also when nothing is found.
+	// LeaseByMAC returns what is recorded for a MAC, expired or not; Known is valid also if nothing is found. A node's
+	// fixed address is a lease with Static set, even if no NIC ever took it. Each of the node's MACs gets it in
+	// preference to a dynamic lease.
 	LeaseByMAC(mac fleet.MAC) (lease fleet.Lease, found bool, err error)
-	// LeaseByAddr returns who has an address, expired or not.
+	// LeaseByAddr returns the lease of an address, expired or not. It finds fixed addresses too, so that no other
+	// client gets them. MAC and Expires of a fixed address tell which NIC took it last and until when (zero: none did).
 	LeaseByAddr(addr netip.Addr) (lease fleet.Lease, found bool, err error)
-	// LeasesIn returns what LeaseByAddr does of every address from first to last that has a record, in one query. The
-	// MAC of a fixed address may be left out.
+	// LeasesIn returns the result of LeaseByAddr for every address from first to last that has a record, in one query.
+	// The MAC of a fixed address may be left out.
 	LeasesIn(first, last netip.Addr) ([]fleet.Lease, error)
 }
 
@@ -60,16 +57,16 @@ type Seen struct {
 	MAC       fleet.MAC
 	Message   string // "DISCOVER", "REQUEST", "DECLINE", "RELEASE", "INFORM"
 	Client    netboot.Client
-	Requested netip.Addr // that the client asks for or has; zero: none
+	Requested netip.Addr // the address that the client requests or has; zero: none
 	Server    netip.Addr // server identifier: the server that the client chose; zero: none
 	Relay     netip.Addr // giaddr; zero: not relayed
-	HostName  string     // that the client says it has
+	HostName  string     // the name that the client reports
 
 	Own      bool       // this server gives addresses, so the client has only what it acknowledged
 	Reply    string     // "OFFER", "ACK", "NAK"; "" when nothing is answered
 	Addr     netip.Addr // given by this reply; zero for a proxy's
-	BootFile string     // told by this reply
-	Reason   string     // why nothing, or a NAK, is answered; for people
+	BootFile string     // in this reply
+	Reason   string     // why there is no answer, or a NAK; for people
 }
 
 // HasAddress returns the address that the client has or is about to have, as far as this packet shows: the one that
@@ -90,7 +87,7 @@ type Found struct {
 	Interface string
 	Server    netip.Addr // server identifier
 	Offers    netip.Addr // address it offered; zero: it is a proxy, or it was seen and did not offer
-	Proxy     bool       // it tells boot files and gives no addresses
+	Proxy     bool       // it sends boot files and gives no addresses
 	Pando     string     // another Pando that gives addresses: pandoStarting or pandoSettled; "": something else
 	How       string     // "offer": it answered this server; "request": a client's packet chose it
 }

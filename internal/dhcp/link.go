@@ -52,10 +52,10 @@ func (s *Server) openLink(ctx context.Context, name string) (l *link, err error)
 			name,
 		)
 	}
-	if l.dhcp, err = listenUDP(ctx, name, serverPort); err != nil {
+	if l.dhcp, err = listenUDP(ctx, name, ServerPort); err != nil {
 		return l, err
 	}
-	if l.boot, err = listenUDP(ctx, name, bootPort); err != nil {
+	if l.boot, err = listenUDP(ctx, name, BootPort); err != nil {
 		return l, err
 	}
 	if l.raw, err = openPacket(l.ifi, ethIPv4, toPort(0)); err != nil { // for sending only: no datagram goes to port 0
@@ -93,7 +93,7 @@ func (l *link) close() {
 	}
 }
 
-// prefixes are the interface's addresses; they are read again after addrsFor.
+// prefixes returns the interface's addresses. They are read again after addrsFor.
 func (l *link) prefixes() []netip.Prefix {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,7 +105,7 @@ func (l *link) prefixes() []netip.Prefix {
 	return l.addrs
 }
 
-// first is the interface's first address, zero if it has none.
+// first returns the interface's first address, zero if it has none.
 func (l *link) first() netip.Addr {
 	if ps := l.prefixes(); len(ps) > 0 {
 		return ps[0].Addr()
@@ -117,7 +117,7 @@ func (l *link) has(a netip.Addr) bool {
 	return slices.ContainsFunc(l.prefixes(), func(p netip.Prefix) bool { return p.Addr() == a })
 }
 
-// within is the interface's address in a network, else its first one.
+// within returns the interface's address in a network, else its first one.
 func (l *link) within(p netip.Prefix) netip.Addr {
 	for _, own := range l.prefixes() {
 		if p.Contains(own.Addr()) {
@@ -142,7 +142,7 @@ func (l *link) overheard(f Found, now time.Time) {
 	l.others.overheard(f, now)
 }
 
-// standing is what is known of other servers, for the link that replaces this one.
+// standing returns what is known of other servers, for the link that replaces this one.
 func (l *link) standing() standing {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -171,7 +171,7 @@ func (l *link) send(out Reply, r Request, v View, from netip.AddrPort) error {
 	case v.BootPort && from.Addr().IsValid() && !from.Addr().IsUnspecified():
 		return l.sendUDP(l.boot, v.Server, from, b)
 	case r.Relay.IsValid():
-		return l.sendUDP(l.dhcp, v.Server, netip.AddrPortFrom(r.Relay, serverPort), b)
+		return l.sendUDP(l.dhcp, v.Server, netip.AddrPortFrom(r.Relay, ServerPort), b)
 	case out.Seen.Reply == "NAK":
 		return l.sendUDP(l.dhcp, v.Server, everybody, b)
 	case r.Address.IsValid():
@@ -179,7 +179,7 @@ func (l *link) send(out Reply, r Request, v View, from netip.AddrPort) error {
 	case r.packet.IsBroadcast() || !out.Seen.Addr.IsValid():
 		return l.sendUDP(l.dhcp, v.Server, everybody, b)
 	}
-	src := netip.AddrPortFrom(v.Server, serverPort)
+	src := netip.AddrPortFrom(v.Server, ServerPort)
 	return l.raw.send(r.MAC, datagram(src, netip.AddrPortFrom(out.Seen.Addr, clientPort), b))
 }
 

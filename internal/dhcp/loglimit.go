@@ -29,7 +29,7 @@ type kind struct {
 	more  int
 }
 
-// admit counts a line, and reports whether it is to be written.
+// admit counts a line, and reports whether it should be written.
 func (o *logLimiter) admit(k kind, about string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -65,14 +65,15 @@ func (o *logLimiter) expire(before time.Time) (more []kind) {
 	return more
 }
 
-// seldom logs a line that many packets can cause. Lines with the same message and another about are limited on their
-// own.
-func (s *Server) seldom(l *link, level slog.Level, msg, about string, args ...any) {
+// seldom logs a line that many packets can cause, and reports whether it was not too soon for it. Lines with the same
+// message and another `about` have a limit of their own.
+func (s *Server) seldom(l *link, level slog.Level, msg, about string, args ...any) (due bool) {
 	args = append(args, "interface", l.ifi.Name)
-	if !s.logLimit.admit(kind{level: level, msg: msg, iface: l.ifi.Name, since: s.now()}, about) {
+	if due = s.logLimit.admit(kind{level: level, msg: msg, iface: l.ifi.Name, since: s.now()}, about); !due {
 		level = slog.LevelDebug
 	}
 	s.log().Log(context.Background(), level, "dhcp: "+msg, args...)
+	return due
 }
 
 // countOften logs how many further lines there were of each kind whose first line is older than a time.

@@ -31,7 +31,7 @@ func (r recorder) Handle(_ context.Context, in slog.Record) error {
 	return nil
 }
 
-// testLink is a link to no interface that has 10.77.0.1/24.
+// testLink returns a link without an interface, with the address 10.77.0.1/24.
 func testLink() *link {
 	return &link{
 		ifi:   &net.Interface{Name: "br0"},
@@ -40,7 +40,7 @@ func testLink() *link {
 	}
 }
 
-// Packets that cannot be read, and more of them than can be worked on, write one line and later how many there were.
+// Unreadable packets, and packets beyond maxPackets, cause one log line, and later one line with their number.
 func TestDroppedPacketsAreCounted(t *testing.T) {
 	good, err := os.ReadFile("testdata/packets/ovmf-pxe-discover.bin")
 	if err != nil {
@@ -101,7 +101,7 @@ func TestDroppedPacketsAreCounted(t *testing.T) {
 	}
 }
 
-// Made-up clients cannot fill the memory with kinds of lines.
+// Made-up clients cannot fill the memory with kinds of log lines.
 func TestOftenIsBounded(t *testing.T) {
 	var o logLimiter
 	written := 0
@@ -115,7 +115,7 @@ func TestOftenIsBounded(t *testing.T) {
 	}
 }
 
-// A DISCOVER of DiscoverServers, ours or another Pando's, is answered, and costs no probe (there is no prober here), no
+// A DISCOVER of DiscoverServers, of this or another Pando, is answered. It costs no probe (there is no prober here), no
 // reservation and no record.
 func TestLookReservesNothing(t *testing.T) {
 	m := newMemory()

@@ -23,7 +23,7 @@ type memory struct {
 	ranges    int  // reads of a range
 }
 
-// node gives a node of several NICs a fixed address, which none of them took yet.
+// node gives a node of several NICs a fixed address that none of the NICs has taken yet.
 func (m *memory) node(l fleet.Lease, macs ...fleet.MAC) {
 	m.fixed = map[fleet.MAC]fleet.Lease{}
 	for _, mac := range macs {

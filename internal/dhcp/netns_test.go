@@ -102,7 +102,7 @@ func (n *netns) host(args ...string) {
 	}
 }
 
-// cmd is a command inside, killed when the test ends.
+// cmd returns a command that runs inside and is killed when the test ends.
 func (n *netns) cmd(ctx context.Context, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", n.name}, args...)...)
 }
@@ -132,7 +132,7 @@ type served struct {
 	stop  func()
 }
 
-// helper is the command that runs the test binary inside.
+// helper returns the command that runs the test binary inside.
 func (n *netns) helper(spec helperSpec) *exec.Cmd {
 	n.t.Helper()
 	b, err := json.Marshal(spec)
@@ -192,7 +192,7 @@ func (n *netns) serve(spec helperSpec) *served {
 	return s
 }
 
-// until reads lines until one fits; it fails the test when none does in time.
+// until reads lines until one fits. It fails the test if none does in time.
 func (s *served) until(what string, limit time.Duration, fits func(line) bool) line {
 	s.t.Helper()
 	timer := time.NewTimer(limit)
@@ -213,7 +213,7 @@ func (s *served) until(what string, limit time.Duration, fits func(line) bool) l
 	}
 }
 
-// logged waits for a log line that has all the words; one that was read already counts.
+// logged waits for a log line that has all the words. A line that was read before counts.
 func (s *served) logged(words ...string) {
 	s.t.Helper()
 	fits := func(l line) bool {
@@ -229,7 +229,7 @@ func (s *served) logged(words ...string) {
 	}
 }
 
-// seen waits for a request that was answered so.
+// seen waits for a request that got a given answer.
 func (s *served) seen(message, reply string) Seen {
 	s.t.Helper()
 	l := s.until(message+" -> "+reply, 30*time.Second, func(l line) bool {
@@ -246,7 +246,7 @@ func (s *served) rest() []line {
 	return s.all
 }
 
-// drain reads what is there and returns all lines so far.
+// drain reads the lines that are there, and returns all lines so far.
 func (s *served) drain() []line {
 	for {
 		select {

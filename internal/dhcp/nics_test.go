@@ -11,8 +11,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// TestPickForTheSecondNIC: a node's fixed address is any of its NICs', one at a time. alice and bob are the NICs
-// of one node; alice's is the first.
+// TestPickForTheSecondNIC: each NIC of a node may use the node's fixed address, one at a time. alice and bob are the
+// NICs of one node; alice's is the first.
 func TestPickForTheSecondNIC(t *testing.T) {
 	fixed := ip4("10.77.0.50")
 	carol := fleet.MAC{0x52, 0x54, 0, 0, 0, 3}
@@ -24,7 +24,7 @@ func TestPickForTheSecondNIC(t *testing.T) {
 	tests := []struct {
 		name    string
 		record  fleet.Lease // of the fixed address; zero: none took it
-		by      fleet.MAC   // who answers there; zero: nobody
+		by      fleet.MAC   // the machine that answers there; zero: none
 		offered time.Duration
 		noProbe bool
 		dynamic bool
@@ -168,7 +168,7 @@ func TestStatesOfTheSecondNIC(t *testing.T) {
 	}
 }
 
-// An address that one NIC was acknowledged is no longer kept for the other one's REQUEST.
+// After an ACK to one NIC the address is no longer reserved for the REQUEST of the other NIC.
 func TestAcknowledgedToOneNIC(t *testing.T) {
 	var o offers
 	o.reserve(bob, ip4("10.77.0.50"), noon, exchangeFor, false)
@@ -183,8 +183,8 @@ func TestAcknowledgedToOneNIC(t *testing.T) {
 	}
 }
 
-// A node with two NICs on one segment boots by the first one, and then by the second one. While one has the fixed
-// address the other gets a dynamic one. Its kernel answers ARP for the address on both, as Linux does.
+// A node with two NICs on one segment boots by the first one, then by the second one. While one NIC has the fixed
+// address, the other gets a dynamic one. The node's kernel answers ARP for the address on both, as Linux does.
 func TestBootBySecondNIC(t *testing.T) {
 	t.Parallel()
 	net := newNetns(t, "10.77.0.1/24")
@@ -216,7 +216,7 @@ func TestBootBySecondNIC(t *testing.T) {
 	if a, out := node.udhcpcOn("eth0"); a == fixed || !testSubnet().inRange(a) {
 		t.Errorf("by the first NIC, while the second has the address: %s: %s", a, out)
 	}
-	// The one that has it asks again, and the other one answers for it.
+	// The NIC that has the address sends a request again, and the other NIC answers the probe.
 	if a, out := node.udhcpcOn("eth1"); a != fixed {
 		t.Errorf("by the second NIC again: %s: %s", a, out)
 	}

@@ -8,8 +8,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// offerFor is how long an offered address is kept for its client. A boot makes three exchanges (firmware,
-// iPXE, /init), some seconds apart, and is offered the same address in each without a new probe.
+// offerFor is how long an offered address is reserved for its client. A boot makes three exchanges (firmware, iPXE,
+// /init), some seconds apart, and is offered the same address in each without a new probe.
 const offerFor = time.Minute
 
 // exchangeFor is how long a client may take from its OFFER to its REQUEST. After that another NIC of its node may be
@@ -20,8 +20,8 @@ const exchangeFor = 10 * time.Second
 // maxAvoided bounds the remembered pairs of a client and an address that it declined.
 const maxAvoided = 1024
 
-// offers are the reservations: addresses that were offered and may not yet be taken. They are in memory only; after a
-// restart a client sends a new DISCOVER.
+// offers are the reservations: addresses that were offered, taken by their clients or not. They are in memory only;
+// after a restart a client sends a new DISCOVER.
 type offers struct {
 	mu     sync.Mutex
 	byMAC  map[fleet.MAC]offer
@@ -34,8 +34,8 @@ type offer struct {
 	addr    netip.Addr
 	at      time.Time
 	until   time.Time
-	taken   bool // and acknowledged
-	unknown bool // to an unknown machine
+	taken   bool // the client requested the address, and it was acknowledged
+	unknown bool // the client is an unknown machine
 }
 
 // get returns the address reserved for a MAC, and whether it was probed.
@@ -57,7 +57,7 @@ func (o *offers) kept(mac fleet.MAC, a netip.Addr, now time.Time, keep time.Dura
 	return o.others(mac, a, now, keep)
 }
 
-// others is kept with the lock held.
+// others is kept for callers that hold the lock.
 func (o *offers) others(mac fleet.MAC, a netip.Addr, now time.Time, keep time.Duration) (by fleet.MAC, kept bool) {
 	other, reserved := o.byAddr[a]
 	f := o.byMAC[other]
@@ -65,7 +65,7 @@ func (o *offers) others(mac fleet.MAC, a netip.Addr, now time.Time, keep time.Du
 		!(f.taken && keep == exchangeFor)
 }
 
-// reserve takes a for mac, unless another client was offered it less than keep ago. What mac had reserved is freed.
+// reserve reserves a for mac, unless another client was offered it less than keep ago. It frees what mac had reserved.
 func (o *offers) reserve(mac fleet.MAC, a netip.Addr, now time.Time, keep time.Duration, unknown bool) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -99,7 +99,7 @@ func (o *offers) clean(mac fleet.MAC) {
 	}
 }
 
-// settle notes that an address was acknowledged to mac. Nobody else's reservation of it counts any more.
+// settle records that an address was acknowledged to mac. Another client's reservation of the address no longer counts.
 func (o *offers) settle(mac fleet.MAC, a netip.Addr, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -124,7 +124,7 @@ func (o *offers) free(mac fleet.MAC) {
 	o.drop(mac)
 }
 
-// expire drops what nobody took, so that a flood of made-up MACs does not stay.
+// expire drops reservations that have run out, so that a flood of made-up MACs does not fill the memory.
 func (o *offers) expire(now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -140,7 +140,7 @@ func (o *offers) expire(now time.Time) {
 	}
 }
 
-// waiting is how many addresses of a subnet were offered to unknown machines and are not taken yet.
+// waiting returns how many addresses of a subnet were offered to unknown machines that have not taken them yet.
 func (o *offers) waiting(s Subnet, now time.Time) (n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -172,7 +172,7 @@ func (o *offers) refused(mac fleet.MAC, a netip.Addr, now time.Time) bool {
 	return has && f.addr == a && now.Before(f.until)
 }
 
-// drop is free with the lock held.
+// drop is free for callers that hold the lock.
 func (o *offers) drop(mac fleet.MAC) {
 	if f, ok := o.byMAC[mac]; ok {
 		delete(o.byAddr, f.addr)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What is wrong on the way up is said with what to do about it.
+// Errors at the start say what to do about them.
 func TestOpenErrors(t *testing.T) {
 	net := newNetns(t, "")
 	net.run("ip", "link", "add", "off", "type", "bridge")

@@ -15,15 +15,15 @@ import (
 	"pando/internal/fleet"
 )
 
-// A probe is two questions, and an answer within probeWait means that the address is in use. iPXE sends its next
-// DISCOVER after one second, and firmware after four: the offer has to be out before.
+// A probe sends two requests. An answer within probeWait means that the address is in use. iPXE sends its next DISCOVER
+// after one second, and firmware after four: the offer has to be out before.
 const (
 	probeEvery = 150 * time.Millisecond
 	probeTimes = 2
 	probeWait  = 400 * time.Millisecond
 )
 
-// maxAnswers bounds the answers that wait: the client's own, and those of the NICs of one machine.
+// maxAnswers bounds the unread answers to one probe: the client's own, and those of the NICs of one machine.
 const maxAnswers = 8
 
 // arpProber probes addresses of the segment itself.
@@ -95,7 +95,7 @@ func (p *arpProber) unwatch(a netip.Addr, c chan fleet.MAC) {
 	}
 }
 
-// ask sends an ARP request a few times and waits for an answer of another machine than own.
+// ask sends a probe's request a few times and waits for an answer of another machine than own.
 func ask(ctx context.Context, answer <-chan fleet.MAC, own fleet.MAC, send func() error) (fleet.MAC, bool, error) {
 	end := time.NewTimer(probeWait)
 	defer end.Stop()

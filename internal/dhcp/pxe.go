@@ -19,9 +19,9 @@ const (
 // Bits of pxeControl.
 const (
 	noBroadcast   = 1 // do not look for boot servers by broadcast
-	noMulticast   = 2 // nor by multicast
-	onlyListed    = 4 // ask no boot server that pxeServers does not list
-	takeBootFile  = 8 // do not look at all: the boot file of this packet is the one
+	noMulticast   = 2 // do not look for boot servers by multicast
+	onlyListed    = 4 // use no boot server that pxeServers does not list
+	takeBootFile  = 8 // do not look for boot servers: use the boot file of this packet
 	ourType       = 0x8000
 	menuText      = "Pando"
 	promptAtOnce  = 0
@@ -32,7 +32,7 @@ const (
 // nothing in option 43 differ in what they do next: some look for port 4011, some give up.
 var useBootFile = []byte{pxeControl, 1, takeBootFile, pxeEnd}
 
-// proxyOffer tells a booting client its boot file and no address (PXE 2.1 section 2.2.3).
+// proxyOffer sends a booting client its boot file and no address (PXE 2.1 section 2.2.3).
 func proxyOffer(out *Reply, r Request, v View) {
 	if !r.Client.Boots() {
 		out.Seen.Reason = "not a client that boots"
@@ -43,7 +43,7 @@ func proxyOffer(out *Reply, r Request, v View) {
 		return
 	}
 	if v.Menu && r.Client.Kind == netboot.PXE {
-		// The file comes with the answer of port 4011; a ROM that sees it here and a menu beside it may take either.
+		// The file comes with the answer of port 4011. A ROM that sees both a file and a menu here may take either.
 		p.BootFileName = ""
 		p.DeleteOption(dhcpv4.OptionBootfileName)
 		p.UpdateOption(dhcpv4.OptGeneric(dhcpv4.OptionVendorSpecificInformation, menu(v)))
@@ -63,17 +63,17 @@ func menu(v View) []byte {
 	return append(b, pxeEnd)
 }
 
-// bootService answers on port 4011. Firmware that has an address asks for its boot file there: after the menu, or
+// bootService answers on port 4011. Firmware that has an address requests its boot file there: after the menu, or
 // always.
 func bootService(out *Reply, r Request, v View) {
 	if !r.Client.Boots() ||
 		r.Type != dhcpv4.MessageTypeRequest && r.Type != dhcpv4.MessageTypeInform &&
 			r.Type != dhcpv4.MessageTypeDiscover {
-		out.Seen.Reason = "not a question of a client that boots"
+		out.Seen.Reason = "not a request of a client that boots"
 		return
 	}
 	if r.Server.IsValid() && r.Server != v.Server {
-		out.Seen.Reason = "the question is for another boot server"
+		out.Seen.Reason = "the request is for another boot server"
 		return
 	}
 	p := newReply(r, v, dhcpv4.MessageTypeAck)
@@ -84,7 +84,7 @@ func bootService(out *Reply, r Request, v View) {
 	if r.Client.Kind != netboot.HTTPBoot {
 		vendor := useBootFile
 		if item := pxeTag(r.packet.Options.Get(dhcpv4.OptionVendorSpecificInformation), pxeItem); len(item) == 4 {
-			// The type and layer that the ROM asked for have to come back, or it goes on asking.
+			// The reply has to repeat the type and layer that the ROM requested, or the ROM repeats its request.
 			vendor = append(append([]byte{pxeItem, 4}, item...), pxeEnd)
 		}
 		p.UpdateOption(dhcpv4.OptGeneric(dhcpv4.OptionVendorSpecificInformation, vendor))

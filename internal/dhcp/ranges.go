@@ -45,7 +45,7 @@ func (t *ranges) holder(
 	return l, found, nil
 }
 
-// use counts who has the addresses of the range of a subnet.
+// use counts the addresses in the range of a subnet by their holders.
 func (t *ranges) use(leases Leases, s Subnet, now time.Time) (Use, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -56,18 +56,18 @@ func (t *ranges) use(leases Leases, s Subnet, now time.Time) (Use, error) {
 	return Count(maps.Values(known.by), s, now), nil
 }
 
-// Use is who has the addresses of a range.
+// Use counts the addresses of a range by their holders.
 type Use struct {
 	All     int // addresses
-	Known   int // of nodes: leases that run, and fixed addresses
+	Known   int // of nodes: valid leases, and fixed addresses
 	Unknown int // of machines that are no nodes
-	InUse   int // by machines that have them from somewhere else
+	InUse   int // by machines that did not get them here
 }
 
-// Free is how many nobody has.
+// Free returns how many addresses nobody has.
 func (u Use) Free() int { return max(u.All-u.Known-u.Unknown-u.InUse, 0) }
 
-// Count counts who has the addresses of the range of a subnet.
+// Count counts the addresses in the range of a subnet by their holders.
 func Count(leases iter.Seq[fleet.Lease], s Subnet, now time.Time) Use {
 	u := Use{All: s.size()}
 	for l := range leases {
@@ -87,7 +87,7 @@ func Count(leases iter.Seq[fleet.Lease], s Subnet, now time.Time) Use {
 	return u
 }
 
-// of returns what was read of a range lately, with the lock held.
+// of returns the cached records of a range, and reads them if they are older than rangeFor. The lock is held.
 func (t *ranges) of(leases Leases, s Subnet, now time.Time) (*taken, error) {
 	known := t.m[s.First]
 	if known == nil || now.Sub(known.read) >= rangeFor || now.Before(known.read) {
@@ -107,7 +107,7 @@ func (t *ranges) of(leases Leases, s Subnet, now time.Time) (*taken, error) {
 	return known, nil
 }
 
-// learn updates the cache by a record that was written since.
+// learn updates the cache with a record that was read or written since.
 func (t *ranges) learn(l fleet.Lease) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

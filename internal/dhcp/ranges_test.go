@@ -9,8 +9,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// A full range costs a few look-ups for a packet, and one read of the range for all packets of a moment. One look-up
-// for each address, twice, was 8192 for a packet.
+// A full range costs a few look-ups for a packet, and one read of the range for all packets of a moment.
 func TestFullRangeCostsFewLookUps(t *testing.T) {
 	s := *testSubnet()
 	s.First, s.Last = ip4("10.77.0.1"), ip4("10.77.15.254")
@@ -38,13 +37,13 @@ func TestFullRangeCostsFewLookUps(t *testing.T) {
 	if m.lookUps > packets*maxLookUps || m.ranges != 1 {
 		t.Errorf("%d packets cost %d look-ups and %d reads of the range", packets, m.lookUps, m.ranges)
 	}
-	// What becomes free is found, wherever it is, and given once.
+	// An address that becomes free is found, wherever it is, and given once.
 	delete(m.byAddr, ip4("10.77.9.9"))
 	late := noon.Add(rangeFor)
 	if !ask(packets, late) || ask(packets+1, late) {
 		t.Error("the one free address was not given to the first who asked")
 	}
-	// One that ran out is, too; it had been read as taken, and then its owner gave it back.
+	// So is an address whose lease ran out: it was read as taken, and then its holder released it.
 	freed := fleet.Lease{Addr: ip4("10.77.3.3"), MAC: bob, Expires: late}
 	m.byAddr[freed.Addr] = freed
 	p.ranges.learn(freed)
@@ -53,7 +52,7 @@ func TestFullRangeCostsFewLookUps(t *testing.T) {
 	}
 }
 
-// Clients that were offered addresses and did not take them yet cost those who come after them nothing.
+// Clients that have not yet taken their offers cost later clients nothing.
 func TestReservedAddressesCostNoLookUps(t *testing.T) {
 	s := *testSubnet()
 	m := newMemory()

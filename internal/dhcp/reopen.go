@@ -18,7 +18,7 @@ const (
 	openMost   = 5 * time.Second
 )
 
-// keep serves one interface until ctx ends, and again each time that it was created anew.
+// keep serves one interface until ctx ends. If the interface is deleted and created again, it serves the new one.
 func (s *Server) keep(ctx context.Context, slot int) {
 	for l := s.all()[slot]; l != nil; l = s.reopen(ctx, l, slot) {
 		s.serve(ctx, l)
@@ -78,7 +78,7 @@ func (s *Server) reopen(ctx context.Context, old *link, slot int) *link {
 	}
 }
 
-// gone reports whether the link's interface does not exist any more; one with its name may be another.
+// gone reports whether the link's interface no longer exists. Another interface may have its name now.
 func (l *link) gone() bool {
 	index, err := l.raw.indexOf(l.ifi.Name)
 	return errors.Is(err, unix.ENODEV) || err == nil && index != l.ifi.Index

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// An interface that is deleted and made again while the server runs is served again, as server and as proxy.
-func TestInterfaceMadeAnew(t *testing.T) {
+// An interface that is deleted and created again while the server runs is served again, as server and as proxy.
+func TestInterfaceMadeAgain(t *testing.T) {
 	for _, spec := range []helperSpec{ownSpec(), proxySpec()} {
 		t.Run(string(spec.Config.Mode), func(t *testing.T) {
 			t.Parallel()
@@ -47,7 +47,7 @@ func TestInterfaceMadeAnew(t *testing.T) {
 	}
 }
 
-// says fits a log line of a level that has all the words.
+// says matches a log line of a level that has all the words.
 func says(level string, words ...string) func(line) bool {
 	return func(l line) bool {
 		var head struct{ Level string }
@@ -63,7 +63,7 @@ func says(level string, words ...string) func(line) bool {
 	}
 }
 
-// What is known of other servers outlives the interface.
+// What is known of other servers is kept when the interface is replaced.
 func TestStandingOutlivesTheInterface(t *testing.T) {
 	t.Parallel()
 	net := newNetns(t, "10.77.0.1/24")

@@ -11,8 +11,8 @@ import (
 	"pando/internal/netboot"
 )
 
-// newReply starts a reply. Copied from the request: what RFC 2131 table 3 says, the relay's information
-// (RFC 3046), the client identifier (RFC 6842) and the machine identifier, which PXE ROMs compare.
+// newReply starts a reply. It copies from the request what RFC 2131 table 3 says, the relay's information (RFC 3046),
+// the client identifier (RFC 6842) and the machine identifier, which PXE ROMs compare.
 func newReply(r Request, v View, t dhcpv4.MessageType) *dhcpv4.DHCPv4 {
 	q := r.packet
 	p := &dhcpv4.DHCPv4{
@@ -35,7 +35,7 @@ func newReply(r Request, v View, t dhcpv4.MessageType) *dhcpv4.DHCPv4 {
 	return p
 }
 
-// leaseReply is an OFFER or ACK of an address, with the boot file for a client that boots.
+// leaseReply returns an OFFER or ACK of an address, with the boot file for a client that boots.
 func leaseReply(r Request, v View, t dhcpv4.MessageType, a netip.Addr, seen *Seen) *dhcpv4.DHCPv4 {
 	p := newReply(r, v, t)
 	p.YourIPAddr = ip(a)
@@ -58,7 +58,7 @@ func leaseReply(r Request, v View, t dhcpv4.MessageType, a netip.Addr, seen *See
 	return p
 }
 
-// informReply tells a client that has an address everything else.
+// informReply returns the ACK for a client that already has an address: everything else that it needs.
 func informReply(r Request, v View, seen *Seen) *dhcpv4.DHCPv4 {
 	p := newReply(r, v, dhcpv4.MessageTypeAck)
 	p.ClientIPAddr = r.packet.ClientIPAddr
@@ -90,7 +90,8 @@ func networkOptions(p *dhcpv4.DHCPv4, r Request, s Subnet) {
 	}
 }
 
-// addBoot puts the boot file into a reply. A client that has none for its firmware still gets its address.
+// addBoot puts the boot file into a reply, and reports whether it did. If there is no loader for the client's firmware,
+// seen gets the reason, and the client still gets its address.
 func addBoot(p *dhcpv4.DHCPv4, r Request, v View, seen *Seen) bool {
 	file, err := netboot.BootFile(r.Client, v.Loaders, v.Base)
 	if err != nil {
@@ -117,12 +118,12 @@ func addBoot(p *dhcpv4.DHCPv4, r Request, v View, seen *Seen) bool {
 	return true
 }
 
-// cString ends a text with a zero byte: old ROMs read these options without their length, and ask for the name with
-// the bytes of the next option behind it.
+// cString ends a text with a zero byte. Old ROMs ignore the length of these options, and would request a name that ends
+// with bytes of the next option.
 func cString(s string) []byte { return append([]byte(s), 0) }
 
-// vendorClass is what the client's firmware wants to read back. UEFI HTTP Boot takes no other reply than one
-// with HTTPClient (UEFI 2.10 section 24.7.3), PXE none other than PXEClient.
+// vendorClass returns the class that the client's firmware requires in a reply: HTTPClient for UEFI HTTP Boot (UEFI
+// 2.10 section 24.7.3), PXEClient for PXE.
 func vendorClass(c netboot.Client) string {
 	if c.Kind == netboot.HTTPBoot {
 		return "HTTPClient"

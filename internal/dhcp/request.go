@@ -20,7 +20,7 @@ var optIPXE = dhcpv4.GenericOptionCode(175)
 // optRelayInfo is the relay agent information (RFC 3046).
 const optRelayInfo = dhcpv4.OptionRelayAgentInformation
 
-// The message types that Answer tells apart.
+// The message types that have names here.
 const (
 	dhcpDiscover = dhcpv4.MessageTypeDiscover
 	dhcpRequest  = dhcpv4.MessageTypeRequest
@@ -32,7 +32,7 @@ type Request struct {
 	Type      dhcpv4.MessageType
 	Client    netboot.Client
 	Requested netip.Addr // option 50; zero: none
-	Address   netip.Addr // ciaddr: the client has it and answers ARP for it; zero: none
+	Address   netip.Addr // ciaddr: the client uses it and answers ARP for it; zero: none
 	Server    netip.Addr // option 54; zero: none
 	Relay     netip.Addr // giaddr; zero: not relayed
 	HostName  string
@@ -89,7 +89,7 @@ func Parse(b []byte) (Request, error) {
 	return r, nil
 }
 
-// addr makes an address of four bytes; anything else, and 0.0.0.0, is no address.
+// addr returns an address of four bytes. Anything else, and 0.0.0.0, is no address.
 func addr(b []byte) netip.Addr {
 	if len(b) == net.IPv6len {
 		b = net.IP(b).To4()

@@ -45,8 +45,8 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// Whatever arrives, an answer is one that can be sent, goes back to who asked, and gives no address that is not
-// this client's to have.
+// Whatever packet arrives, an answer can be encoded, goes back to its sender, and gives no address that belongs to
+// another client.
 func FuzzAnswer(f *testing.F) {
 	files, _ := filepath.Glob("testdata/packets/*.bin")
 	for _, file := range files {
@@ -87,7 +87,7 @@ func FuzzAnswer(f *testing.F) {
 			t.Errorf("answer to somebody else: %s", p.Summary())
 		}
 		if a := addr(p.YourIPAddr); a.IsValid() &&
-			(v.Mode != Own && !v.StoppedFor.IsValid() || !v.Subnet.usable(a) || a == v.Server ||
+			(v.Mode != Own && !v.StoppedFor.IsValid() || !v.Subnet.Usable(a) || a == v.Server ||
 				a == v.Holder.Addr && v.Holder.MAC != r.MAC) {
 			t.Errorf("gives %s: %s", a, p.Summary())
 		}

@@ -16,11 +16,9 @@ import (
 	"pando/internal/netboot"
 )
 
-// Why router solicitations of iPXE are answered: iPXE boots only when IPv4 and IPv6 are both configured. On a network
-// without an IPv6 router it waits 16 seconds for one, in every boot, and twice if the firmware's own PXE chains to it.
-//
-// The answer says: no default router here, no prefix, nothing to configure (RFC 4861 section 4.2, router lifetime 0).
-// It goes only to the machine that asked, and only while that machine is in iPXE.
+// iPXE boots only when IPv4 and IPv6 are both configured, and waits 16 seconds for an IPv6 router where there is none.
+// So machines in iPXE, and no others, get an answer to their router solicitations: no default router, no prefix,
+// nothing to configure (RFC 4861 section 4.2, router lifetime 0).
 
 // ethIPv6 is the Ethernet type of IPv6, icmpv6 its protocol number.
 const (
@@ -40,7 +38,7 @@ const inIPXEFor = 30 * time.Second
 // allRouters is the Ethernet address of ff02::2.
 var allRouters = fleet.MAC{0x33, 0x33, 0, 0, 0, 2}
 
-// maxLoading bounds the machines that are remembered, against made-up addresses.
+// maxLoading bounds the remembered machines, against made-up addresses.
 const maxLoading = 1 << 16
 
 // loading remembers which machines are in iPXE.
@@ -83,7 +81,7 @@ func (l *loading) expire(now time.Time) {
 	}
 }
 
-// solicitations lets router solicitations through. The packet begins with its IPv6 header.
+// solicitations is a filter that passes router solicitations. The packet begins with its IPv6 header.
 func solicitations() []bpf.Instruction {
 	return []bpf.Instruction{
 		bpf.LoadAbsolute{Off: 6, Size: 1},
@@ -134,8 +132,8 @@ func (s *Server) answerSolicitations(ctx context.Context, l *link) {
 	}
 }
 
-// solicitation returns who sent a router solicitation. One without a sender (::) is left to the next one,
-// which has it.
+// solicitation returns the sender of a router solicitation. It ignores one without a sender address (::): the machine
+// sends another one that has it.
 func solicitation(b []byte) (netip.Addr, bool) {
 	if len(b) < 48 || b[0]>>4 != 6 || b[6] != icmpv6 || b[7] != 255 || b[40] != routerSolicitation {
 		return netip.Addr{}, false
@@ -144,7 +142,7 @@ func solicitation(b []byte) (netip.Addr, bool) {
 	return src, src.IsLinkLocalUnicast()
 }
 
-// advertisement is an IPv6 packet that says that there is no router.
+// advertisement returns an IPv6 packet that says that there is no router.
 func advertisement(src, dst netip.Addr) []byte {
 	const ipLen, icmpLen = 40, 16
 	b := make([]byte, ipLen+icmpLen)
@@ -154,14 +152,15 @@ func advertisement(src, dst netip.Addr) []byte {
 	b[6], b[7] = icmpv6, 255
 	copy(b[8:], s[:])
 	copy(b[24:], d[:])
-	b[ipLen] = routerAdvertisement // all else 0: hop limit unspecified, no flags, lifetime 0, no timers, no options
-	// RFC 8200 section 8.1: over a pseudo header of addresses, length and next header, then the message.
+	b[ipLen] = routerAdvertisement // all other fields are 0: no hop limit, flags, lifetime, timers, options
+	// RFC 8200 section 8.1: the checksum is over a pseudo header of addresses, length and next header, then the
+	// message.
 	c := ^fold(sum(b[8:40]) + icmpLen + icmpv6 + sum(b[ipLen:]))
 	binary.BigEndian.PutUint16(b[ipLen+2:], c)
 	return b
 }
 
-// linkLocal is the address that a MAC stands for (RFC 4291 appendix A).
+// linkLocal returns the link-local address that belongs to a MAC (RFC 4291 appendix A).
 func linkLocal(m fleet.MAC) netip.Addr {
 	return netip.AddrFrom16([16]byte{0xfe, 0x80, 0, 0, 0, 0, 0, 0, m[0] ^ 2, m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]})
 }

@@ -14,7 +14,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// watchEvery bounds how long the loop that asks for other servers waits: an overheard packet may make it ask sooner.
+// watchEvery bounds how long the loop that looks for other servers waits: an overheard packet may make it look sooner.
 const watchEvery = 500 * time.Millisecond
 
 // afterError is the pause after a failed read: the interface went down, for example, and may come back.
@@ -24,24 +24,26 @@ const afterError = 100 * time.Millisecond
 const maxPackets = 1024
 
 // Server answers on the interfaces of its Config. Set the exported fields, then call Open and Run, or Run alone.
-// They must not change after that.
+// They must not change after that. A server gives leases, each durable before it is acknowledged. A proxy (PXE 2.1)
+// gives boot files and leaves addresses to the site's own server.
 type Server struct {
 	Config   Config
 	Registry Registry
-	Observe  func(Seen)         // nil: nobody. Called for each request, concurrently; the answer waits for it
-	Found    func(Found, State) // nil: nobody. Called for a new server, and when addresses are given no more, or again
-	Log      *slog.Logger       // nil: silent
-	Now      func() time.Time   // nil: time.Now
+	Warn     func(message, hint string) // nil: no call. Called when a range comes to its end, once in a while
+	Observe  func(Seen)                 // nil: no call. Called for each request, concurrently; the answer waits for it
+	Found    func(Found, State)         // nil: no call. Called for a new server, and when this one stops or resumes
+	Log      *slog.Logger               // nil: silent
+	Now      func() time.Time           // nil: time.Now
 
 	mu           sync.Mutex
-	links        []*link // one for each interface; replaced when the interface was created anew
+	links        []*link // one for each interface; replaced when the interface was created again
 	offers       offers
 	ranges       ranges
 	unknown      unknownLimit
 	logLimit     logLimiter
 	loading      loading
 	sem          chan struct{}
-	hurry        pace // how often other servers are asked for; zero: usualPace
+	hurry        pace // how often the server looks for other servers; zero: usualPace
 	clientQueues clientQueues
 	wg           sync.WaitGroup
 }
@@ -50,9 +52,9 @@ type Server struct {
 type State struct {
 	Interface  string
 	Mode       Mode       // what is done now
-	StoppedFor netip.Addr // Mode is Proxy where Own was configured, because of this server; zero: it is not
+	StoppedFor netip.Addr // the other server because of which Mode is Proxy where Own was configured; zero: none
 	Others     []Found    // servers seen there
-	Address    netip.Addr // of this server
+	Address    netip.Addr // this server's address
 }
 
 // Open checks the configuration and opens every socket. It is separate from Run so that what an
@@ -110,14 +112,14 @@ func (s *Server) States() []State {
 	return out
 }
 
-// all are the links as they are now.
+// all returns the present links.
 func (s *Server) all() []*link {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.links)
 }
 
-// read takes packets from one port until it is closed.
+// read handles the packets of one port until the port is closed.
 func (s *Server) read(ctx context.Context, l *link, conn *net.UDPConn, boot bool) {
 	buf := make([]byte, 4096)
 	for {
@@ -261,8 +263,8 @@ type clientQueue struct {
 // maxWaiting bounds the requests of one client that wait.
 const maxWaiting = 4
 
-// take waits until the earlier requests of a client are done; the caller calls done at its end. ok is false if too many
-// wait.
+// take waits until the earlier requests of a client are done. The caller calls done when its own is done. ok is false
+// if too many wait.
 func (t *clientQueues) take(mac fleet.MAC) (done func(), ok bool) {
 	t.mu.Lock()
 	if t.m == nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The lines that docs/netboot.md gives for a site that keeps all of DHCP to itself make dnsmasq say what we would.
+// The dnsmasq lines in docs/netboot.md, for a site that keeps all of DHCP to itself, send the same boot files as Pando.
 func TestDocumentedDnsmasqLines(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/netboot.md")

@@ -29,8 +29,8 @@ func listenUDP(ctx context.Context, ifname string, port int) (*net.UDPConn, erro
 			err = errors.Join(
 				unix.SetsockoptString(int(fd), unix.SOL_SOCKET, unix.SO_BINDTODEVICE, ifname),
 				unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_BROADCAST, 1))
-			// After a power cut hundreds of machines ask in the same second. Without the privilege the buffer has
-			// the system's default size.
+			// After a power cut hundreds of machines send requests in the same second. Without the privilege the buffer
+			// has the system's default size.
 			_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer)
 		})
 		return errors.Join(err, cerr)
@@ -46,7 +46,7 @@ func listenUDP(ctx context.Context, ifname string, port int) (*net.UDPConn, erro
 	if err != nil {
 		return nil, fmt.Errorf("listen on port %d of %s: %w", port, ifname, err)
 	}
-	sockopt.Set(pc.(*net.UDPConn), sockopt.Message) // DHCP answers first, whatever is sent to nodes that boot
+	sockopt.Set(pc.(*net.UDPConn), sockopt.Message) // DHCP answers go before the data that is sent to booting nodes
 	return pc.(*net.UDPConn), nil
 }
 
@@ -57,7 +57,7 @@ type packetSocket struct {
 	raw   syscall.RawConn
 	index int
 	proto uint16
-	done  atomic.Bool // closed: the raw connection's own error for that is not os.ErrClosed
+	done  atomic.Bool // closed; the raw connection's own error after that is not os.ErrClosed
 }
 
 // openPacket opens a packet socket. The filter, if any, is in place before the first packet can arrive.
@@ -102,7 +102,7 @@ func attach(fd int, filter []bpf.Instruction) error {
 	return nil
 }
 
-// toPort lets UDP datagrams of IPv4 to one port through. The packet begins with its IP header.
+// toPort is a filter that passes UDP datagrams of IPv4 to one port. The packet begins with its IP header.
 func toPort(port uint32) []bpf.Instruction {
 	return []bpf.Instruction{
 		bpf.LoadAbsolute{Off: 9, Size: 1},
@@ -117,8 +117,8 @@ func toPort(port uint32) []bpf.Instruction {
 	}
 }
 
-// mac is the interface's own address as it is now: a bridge changes its own when a port is added, and answers to
-// an old one do not arrive.
+// mac returns the interface's own address as it is now. A bridge changes its address when a port is added, and answers
+// to the old one do not arrive.
 func (s *packetSocket) mac() (fleet.MAC, error) {
 	ifi, err := net.InterfaceByIndex(s.index)
 	if err != nil {
@@ -202,7 +202,7 @@ func htons(v uint16) uint16 { return v<<8 | v>>8 }
 // broadcastMAC is the Ethernet address of all stations.
 var broadcastMAC = fleet.MAC{255, 255, 255, 255, 255, 255}
 
-// ipv4Addrs are an interface's IPv4 addresses with their prefixes.
+// ipv4Addrs returns an interface's IPv4 addresses with their prefixes.
 func ipv4Addrs(ifi *net.Interface) ([]netip.Prefix, error) {
 	as, err := ifi.Addrs()
 	if err != nil {

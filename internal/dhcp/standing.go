@@ -8,8 +8,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// A forged packet is cheap, so a packet that answers no question of this server only makes the server ask. Another
-// server counts once it has answered two questions, and as long as it keeps answering.
+// A forged packet is cheap, so an unsolicited packet only makes this server send a question. Another server counts once
+// it has answered two questions, and as long as it keeps answering.
 const (
 	answersCount = 2              // questions answered before a server is believed
 	urgentMost   = 8              // urgent questions in a row, before the usual interval applies again
@@ -17,16 +17,16 @@ const (
 	missedMost   = 4              // questions in a row without an answer before a server counts as gone
 	maxOthers    = 16             // servers remembered
 	maxQuestions = 16             // questions whose answers are still accepted
-	overheardFor = 24 * time.Hour // how long a server is listed that clients chose and that never answered a question
+	overheardFor = 24 * time.Hour // how long a server that a client chose, but that never answered, stays listed
 )
 
-// pace is how often the server asks for other servers.
+// pace says how often the server looks for other servers.
 type pace struct {
 	giving  time.Duration // interval while this server gives addresses
-	stopped time.Duration // interval while it gives none because of another server, whose end it notices this soon
+	stopped time.Duration // interval while another server makes this one stop; its end is noticed this soon
 	beside  time.Duration // interval as proxy
 	urgent  time.Duration // interval until a server that answered once is believed or gone
-	hint    time.Duration // overheard packets make the server ask at most once in this time
+	hint    time.Duration // overheard packets cause at most one question in this time
 	settle  time.Duration // after this time without another server's answer the server counts as settled
 }
 
@@ -37,21 +37,21 @@ func usualPace() pace {
 }
 
 // standing is what is known of other servers on one interface, and whether this server gives addresses there. It
-// decides when to ask and what an answer means; link sends the questions.
+// decides when to send a question and what an answer means; link sends the questions.
 type standing struct {
 	mode    Mode
 	pace    pace
 	others  []other
 	asked   []question // latest last
 	urgent  int        // urgent questions in a row
-	since   time.Time  // addresses are given since then, or again
+	since   time.Time  // since when this server gives addresses
 	looks   int        // questions since then
-	stopped netip.Addr // the server because of which none are given; zero: they are
+	stopped netip.Addr // the other server because of which this one gives no addresses; zero: it gives them
 	hinted  time.Time
-	failed  time.Time // when a question could not be sent last
+	failed  time.Time // when sending a question failed last
 }
 
-// question is one look: a DISCOVER for each of the classes.
+// question is one search for other servers: a plain DISCOVER, and one that looks like firmware.
 type question struct {
 	ids [2]uint32 // transaction ids
 	at  time.Time
@@ -66,7 +66,7 @@ type other struct {
 	last     time.Time // of its last packet
 }
 
-// change is what changed by a packet of another server.
+// change is what a packet of another server changed.
 type change int
 
 const (
@@ -75,7 +75,7 @@ const (
 	hasStopped        // this server stops giving addresses because of it
 )
 
-// settled reports whether this server gives addresses, and has asked for other servers often and long enough.
+// settled reports whether this server gives addresses, and has looked for other servers often and long enough.
 func (st *standing) settled(now time.Time) bool {
 	return !st.stopped.IsValid() && st.looks >= lookFirst && now.Sub(st.since) >= st.pace.settle
 }
@@ -111,12 +111,12 @@ func (st *standing) ask(q question) {
 	}
 }
 
-// pending reports whether a server has answered fewer than answersCount questions.
+// pending reports whether some server has answered a question, but fewer than answersCount.
 func (st *standing) pending() bool {
 	return slices.ContainsFunc(st.others, func(o other) bool { return o.answered > 0 && o.answered < answersCount })
 }
 
-// next is when to ask again.
+// next returns when to send the next question.
 func (st *standing) next() time.Time {
 	if len(st.asked) == 0 || st.failed.After(st.asked[len(st.asked)-1].at) {
 		return st.failed.Add(st.pace.hint)
@@ -131,7 +131,7 @@ func (st *standing) next() time.Time {
 	return last.Add(st.every())
 }
 
-// every is the time between two questions when nothing is urgent.
+// every returns the time between two questions when nothing is urgent.
 func (st *standing) every() time.Duration {
 	switch {
 	case st.mode != Own:
@@ -142,8 +142,7 @@ func (st *standing) every() time.Duration {
 	return st.pace.giving
 }
 
-// answer records a server's answer. An answer to no question of this server may be forged: it only makes the server
-// ask.
+// answer records a server's answer. An answer to no question of this server may be forged: it only causes a question.
 func (st *standing) answer(f Found, id uint32, own netip.Addr, now time.Time) change {
 	i := slices.IndexFunc(st.asked, func(q question) bool { return q.ids[0] == id || q.ids[1] == id })
 	if i < 0 {
@@ -230,7 +229,7 @@ func (st *standing) expire(now time.Time) (gone netip.Addr) {
 	return gone
 }
 
-// found are the servers, in the order of their addresses.
+// found returns the servers, in the order of their addresses.
 func (st *standing) found() []Found {
 	out := make([]Found, 0, len(st.others))
 	for _, o := range st.others {
@@ -249,7 +248,7 @@ func chosen(r Request, own func(netip.Addr) bool) (Found, bool) {
 	return Found{Server: r.Server, Offers: r.Requested, How: howRequest}, true
 }
 
-// rank is the vendor class by which this server answers another Pando's question.
+// rank returns the vendor class by which this server answers another Pando's question.
 func (st *standing) rank(now time.Time) string {
 	if st.settled(now) {
 		return pandoSettled

@@ -18,7 +18,7 @@ func newWorld(mode Mode, own string) *world {
 	return &world{standing: standing{mode: mode, pace: usualPace()}, own: ip4(own), now: noon}
 }
 
-// wait lets time pass; answers come to each question that is due.
+// wait advances the clock; each question that is due gets its answers.
 func (w *world) wait(d time.Duration, answers ...Found) (did []change) {
 	for end := w.now.Add(d); w.now.Before(end); w.now = w.now.Add(watchEvery) {
 		if w.now.Before(w.next()) {
@@ -30,7 +30,7 @@ func (w *world) wait(d time.Duration, answers ...Found) (did []change) {
 			if c := w.answer(f, w.id, w.own, w.now); c != nothing {
 				did = append(did, c)
 			}
-			w.answer(f, w.id+1, w.own, w.now) // a second answer to the same question is none
+			w.answer(f, w.id+1, w.own, w.now) // a second answer to the same question does not count
 		}
 		w.expire(w.now)
 	}
@@ -41,7 +41,7 @@ func dhcpServer(addr, pando string) Found {
 	return Found{Server: ip4(addr), Offers: ip4("10.77.0.50"), Pando: pando, How: howOffer}
 }
 
-// Only a server that answered two questions of ours stops us, and only for as long as it goes on answering.
+// Only a server that answered two questions stops this one, and only for as long as it keeps answering.
 func TestStanding(t *testing.T) {
 	w := newWorld(Own, "10.77.0.1")
 	w.wait(time.Minute)
@@ -83,7 +83,7 @@ func TestStanding(t *testing.T) {
 	}
 }
 
-// Two Pandos that give addresses: whatever they know of each other, exactly one goes on.
+// Of two Pandos that give addresses exactly one goes on, whatever they know of each other.
 func TestTwoPandos(t *testing.T) {
 	for _, lead := range []time.Duration{-time.Hour, -10 * time.Second, -3 * time.Second, -time.Second, 0, time.Second,
 		3 * time.Second, 10 * time.Second, time.Hour} {
@@ -113,7 +113,7 @@ func TestTwoPandos(t *testing.T) {
 	}
 }
 
-// Nobody fills the list of servers, and a real one has its place in it.
+// Forged packets cannot fill the list of servers: a real server still gets a place.
 func TestOthersAreBounded(t *testing.T) {
 	for _, mode := range []Mode{Own, Proxy} {
 		w := newWorld(mode, "10.77.0.1")

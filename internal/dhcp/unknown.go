@@ -28,7 +28,7 @@ type unknownLimit struct {
 	ports map[string]*ratelimit.Bucket
 }
 
-// take reports why a machine behind a port gets no new address now, "" if it does.
+// take returns why a machine behind a port gets no new address now, "" if it gets one.
 func (u *unknownLimit) take(port string, now time.Time) string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -44,7 +44,7 @@ func (u *unknownLimit) take(port string, now time.Time) string {
 	return ""
 }
 
-// port is the bucket of a port. Ports beyond maxPorts share one.
+// port returns the bucket of a port. Ports beyond maxPorts share one.
 func (u *unknownLimit) port(name string, now time.Time) *ratelimit.Bucket {
 	if b := u.ports[name]; b != nil {
 		return b
@@ -110,7 +110,7 @@ func (s *Server) declined(ctx context.Context, l *link, r Request, v *snapshot) 
 	v.InUse = used && err == nil
 }
 
-// checkRoom logs when less than a tenth of a range is free.
+// checkRoom warns when less than a tenth of a range is free.
 func (s *Server) checkRoom(ctx context.Context, l *link, now time.Time) {
 	if l.state(s.Config.Mode).Mode != Own {
 		return
@@ -122,17 +122,23 @@ func (s *Server) checkRoom(ctx context.Context, l *link, now time.Time) {
 			return err
 		})
 		if err == nil && use.All > 0 && 10*use.Free() < use.All {
-			s.seldom(l, slog.LevelWarn, "less than a tenth of the addresses is free", n.First.String(), "range",
+			const hint = "a larger --range, or `pando lease list`"
+			due := s.seldom(l, slog.LevelWarn, "less than a tenth of the addresses is free", n.First.String(), "range",
 				fmt.Sprintf("%s-%s", n.First, n.Last), "free", use.Free(), "nodes", use.Known, "unknown", use.Unknown,
-				"in_use", use.InUse, "hint", "a larger --range, or `pando lease list`")
+				"in_use", use.InUse, "hint", hint)
+			if due && s.Warn != nil {
+				s.Warn(fmt.Sprintf("%d of the %d addresses of %s-%s are free", use.Free(), use.All, n.First, n.Last),
+					hint)
+			}
 		}
 	}
 }
 
-// takes reports whether the client may get an address by this request that it did not have.
+// takes reports whether this request may give the client an address that it did not have.
 func (r Request) takes() bool { return r.Type == dhcpDiscover || r.Type == dhcpRequest }
 
-// port is the switch port that a relay agent, or a switch that snoops, says the request came in at; "" if none does.
+// port returns the switch port at which the request came in, as reported by a relay agent or by a switch that snoops;
+// "" if none did.
 func (r Request) port() string {
 	b := r.packet.Options.Get(optRelayInfo)
 	if len(b) == 0 {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,7 +43,7 @@ func (f *flooded) ask(t *testing.T, mac fleet.MAC, typ dhcpv4.MessageType, mods 
 	return f.last
 }
 
-// boot does the exchange of a client; the zero Addr: it got none.
+// boot does the exchange of a client. It returns the zero Addr if the client got no address.
 func (f *flooded) boot(t *testing.T, mac fleet.MAC, mods ...dhcpv4.Modifier) netip.Addr {
 	t.Helper()
 	offer := f.ask(t, mac, dhcpv4.MessageTypeDiscover, mods...)
@@ -65,12 +66,12 @@ func (f *flooded) held() (n int) {
 	return n
 }
 
-// nth is an address of the range.
+// nth returns an address of the range.
 func nth(n int) string { return address(number(ip4("10.77.0.100")) + uint32(n%101)).String() }
 
 func madeUp(n int) fleet.MAC { return fleet.MAC{2, 0, 0, 9, byte(n >> 8), byte(n)} }
 
-// Made-up MACs get a share of the range, for minutes; a node finds an address while they ask.
+// Made-up MACs get a share of the range, for minutes; a node still finds an address meanwhile.
 func TestMadeUpMACs(t *testing.T) {
 	gone := fleet.MAC{2, 0, 0, 1, 0, 1}
 	last := fleet.Lease{Addr: ip4("10.77.0.150"), MAC: gone, Known: true, Expires: noon.Add(-time.Hour)}
@@ -113,7 +114,7 @@ func TestMadeUpMACs(t *testing.T) {
 	}
 }
 
-// Offers that nobody takes are forgotten in seconds.
+// Offers that no client takes are dropped in seconds.
 func TestOffersCostNothingThatLasts(t *testing.T) {
 	f := newFlooded()
 	for n := range 500 {
@@ -135,7 +136,7 @@ func TestOffersCostNothingThatLasts(t *testing.T) {
 	}
 }
 
-// A port of a switch has its share, and other ports theirs.
+// Each port of a switch has its own share of addresses.
 func TestPortLimit(t *testing.T) {
 	f := newFlooded()
 	f.Config.Subnets[0].Prefix = netip.MustParsePrefix("10.77.0.0/16")
@@ -168,7 +169,7 @@ func TestPortLimit(t *testing.T) {
 	}
 }
 
-// A client's DECLINE alone makes an address bad for nobody but itself.
+// A client's DECLINE alone makes an address unusable only for that client.
 func TestDeclineAlone(t *testing.T) {
 	f := newFlooded()
 	tried := map[netip.Addr]bool{}
@@ -195,7 +196,7 @@ func TestDeclineAlone(t *testing.T) {
 	}
 }
 
-// A DECLINE is believed when ARP says the same.
+// A DECLINE counts for all clients if ARP confirms it.
 func TestDeclineIsProbed(t *testing.T) {
 	t.Parallel()
 	net := newNetns(t, "10.77.0.1/24")
@@ -206,20 +207,22 @@ func TestDeclineIsProbed(t *testing.T) {
 		t.Fatal(out)
 	}
 	decline := asked(t, alice, dhcpv4.MessageTypeDecline, requested(a.String()), chose("10.77.0.1")).packet
-	c.forge(t, decline, serverPort)
+	c.forge(t, decline, ServerPort)
 	if seen := s.seen("DECLINE", ""); !strings.Contains(seen.Reason, "nobody else answers") {
 		t.Errorf("%+v", seen)
 	}
 	net.client(bobMAC).run("ip", "addr", "add", a.String()+"/24", "dev", "eth0")
-	c.forge(t, decline, serverPort)
+	c.forge(t, decline, ServerPort)
 	s.logged(`"ERROR"`, "found somebody else using "+a.String())
 }
 
-// The end of a range is told before it comes.
+// Log and events warn before a range is full.
 func TestRangeComesToItsEnd(t *testing.T) {
 	f := newFlooded()
 	var log bytes.Buffer
 	f.Log = slog.New(slog.NewTextHandler(&log, nil))
+	var warned []string
+	f.Warn = func(message, _ string) { warned = append(warned, message) }
 	f.checkRoom(context.Background(), f.l, f.now)
 	if log.Len() > 0 {
 		t.Error("told of an empty range")
@@ -230,6 +233,10 @@ func TestRangeComesToItsEnd(t *testing.T) {
 	}
 	f.now = f.now.Add(time.Minute)
 	f.checkRoom(context.Background(), f.l, f.now)
+	f.checkRoom(context.Background(), f.l, f.now)
+	if want := []string{"9 of the 101 addresses of 10.77.0.100-10.77.0.200 are free"}; !slices.Equal(warned, want) {
+		t.Errorf("warned %q, want %q", warned, want)
+	}
 	if !strings.Contains(log.String(), "less than a tenth") || !strings.Contains(log.String(), "free=9") {
 		t.Errorf("not told: %s", log.String())
 	}

@@ -13,11 +13,11 @@ import (
 	"pando/internal/fleet"
 )
 
-// snapshot is what one packet is answered from.
+// snapshot is what the answer to one packet is made from.
 type snapshot struct {
 	View
 	node       fleet.Node
-	allocation *allocation // for an address to offer; nil: none is searched
+	allocation *allocation // the search for an address to offer; nil: none
 }
 
 // view looks up what Answer needs to know for a request, in one read of the records.
@@ -44,7 +44,7 @@ func (s *Server) view(ctx context.Context, l *link, r Request, boot bool, now ti
 	return v, nil
 }
 
-// base is the URL of the image port for a client that is answered from the address server.
+// base returns the URL of the image port for a client that is answered from the address server.
 func (s *Server) base(server netip.Addr) string {
 	if s.Config.BaseURL != "" {
 		return s.Config.BaseURL
@@ -87,6 +87,7 @@ func (s *Server) lookUp(leases Leases, l *link, r Request, v *snapshot, now time
 		asked = r.Address
 	}
 	if asked.IsValid() {
+		v.Taken = v.Subnet.serves(asked) || l.has(asked)
 		if h, found, err := leases.LeaseByAddr(asked); err != nil {
 			return fmt.Errorf("look up who has %s: %w", asked, err)
 		} else if found {
@@ -111,11 +112,11 @@ func (s *Server) lookUp(leases Leases, l *link, r Request, v *snapshot, now time
 	if !found || mine.Bad {
 		mine = fleet.Lease{Known: v.Known}
 	}
-	v.allocation, err = s.picker(l, r, *v.Subnet).begin(leases, r, *v.Subnet, mine, now)
+	v.allocation, err = s.allocator(l, r, *v.Subnet).begin(leases, r, *v.Subnet, mine, now)
 	return err
 }
 
-func (s *Server) picker(l *link, r Request, subnet Subnet) *allocator {
+func (s *Server) allocator(l *link, r Request, subnet Subnet) *allocator {
 	p := &allocator{ranges: &s.ranges, offers: &s.offers}
 	p.again = func(ctx context.Context, read func(Leases) error) error {
 		_, err := s.Registry.Snapshot(ctx, Request{MAC: r.MAC}, read)
@@ -123,21 +124,12 @@ func (s *Server) picker(l *link, r Request, subnet Subnet) *allocator {
 	}
 	p.warn = func(msg string, args ...any) { s.seldom(l, slog.LevelError, msg, fmt.Sprint(args...), args...) }
 	p.info = func(msg string, args ...any) { s.seldom(l, slog.LevelInfo, msg, fmt.Sprint(args...), args...) }
-	p.avoid = func(a netip.Addr) bool {
-		for _, list := range [][]netip.Addr{subnet.Routers, subnet.DNS, subnet.NTP} {
-			for _, o := range list {
-				if a == o {
-					return true
-				}
-			}
-		}
-		return l.has(a)
-	}
+	p.avoid = func(a netip.Addr) bool { return subnet.serves(a) || l.has(a) }
 	p.probe = s.prober(l, r)
 	return p
 }
 
-// prober returns what probes addresses on the client's segment; nil: addresses are not probed.
+// prober returns the prober for addresses on the client's segment; nil: addresses are not probed.
 func (s *Server) prober(l *link, r Request) prober {
 	switch {
 	case s.Config.NoProbe:
@@ -148,8 +140,8 @@ func (s *Server) prober(l *link, r Request) prober {
 	return l.arp
 }
 
-// subnet finds the client's network: the one that its relay names (RFC 3527 before giaddr), or one that the
-// interface has an address in, preferably the one of the client's recorded address.
+// subnet returns the client's network: the one that its relay names (RFC 3527 before giaddr), or one that the interface
+// has an address in, preferably the one of the client's recorded address.
 func (s *Server) subnet(l *link, r Request, mine netip.Addr) *Subnet {
 	if r.Relay.IsValid() {
 		at := r.Relay

@@ -16,7 +16,7 @@ func (s *Server) pace() pace {
 	return s.hurry
 }
 
-// watch asks for other servers, and reads their answers, until ctx ends or the socket is closed.
+// watch looks for other servers, and reads their answers, until ctx ends or the socket is closed.
 func (s *Server) watch(ctx context.Context, l *link) {
 	tell := func(f Found, id uint32) { s.sawServer(l, f, id) }
 	var swept time.Time
@@ -26,8 +26,8 @@ func (s *Server) watch(ctx context.Context, l *link) {
 			if q, err := l.look.ask(now); err == nil {
 				l.asked(q)
 			} else if !errors.Is(err, os.ErrClosed) {
-				s.seldom(l, slog.LevelWarn, "cannot ask for other servers", "", "err", err)
-				l.postpone(now) // the interface is down: no server counts as gone because of that
+				s.seldom(l, slog.LevelWarn, "DISCOVER for other servers cannot be sent", "", "err", err)
+				l.postpone(now) // the interface is down, so no other server counts as gone
 			}
 		}
 		s.goneServer(l, now)
@@ -88,7 +88,7 @@ func (s *Server) goneServer(l *link, now time.Time) {
 	}
 }
 
-// answerLook answers another Pando's question for servers. It reads and writes no records.
+// answerLook answers a DISCOVER by which another Pando looks for servers. It reads and writes no records.
 func (s *Server) answerLook(l *link, r Request, from netip.AddrPort, boot bool, now time.Time) {
 	v := s.lookView(l, r, boot, now)
 	out := Answer(r, v, now)

@@ -12,8 +12,8 @@ import (
 	"pando/internal/registry"
 )
 
-// Declare records a node that an operator declares, and returns it as recorded. A discovered machine with one of its
-// MACs that nobody adopted becomes this node.
+// Declare records a node that an operator declares, and returns it as recorded. A discovered machine that has one of
+// the node's MACs, and that no operator adopted, becomes this node.
 func Declare(tx *registry.Tx, n fleet.Node) (fleet.Node, error) {
 	if err := CheckSerial(tx, n); err != nil {
 		return n, err
@@ -29,8 +29,8 @@ func Declare(tx *registry.Tx, n fleet.Node) (fleet.Node, error) {
 	return n, takeIn(tx, seen[0].Name, n, seen[1:])
 }
 
-// Put records what an operator changed of a node. Machines with MACs that it has now, and that nobody adopted, become
-// part of it.
+// Put records what an operator changed of a node. Discovered machines that have one of its MACs now, and that no
+// operator adopted, become part of it.
 func Put(tx *registry.Tx, was, n fleet.Node) error {
 	if was.State == fleet.Discovered && n.State == fleet.Adopted {
 		_, found, err := Awaited(tx, was, n.Name)
@@ -54,12 +54,12 @@ func Put(tx *registry.Tx, was, n fleet.Node) error {
 	return takeIn(tx, was.Name, n, seen)
 }
 
-// waiting are the machines with MACs of a node that were seen, and that nobody adopted.
+// waiting returns the discovered machines that have MACs of a node and that no operator adopted.
 func waiting(tx *registry.Tx, n fleet.Node) (seen []fleet.Node, err error) {
 	for _, m := range n.MACs {
 		other, err := tx.NodeByMAC(m)
 		if errors.Is(err, registry.ErrNotFound) || err == nil && other.State == fleet.Adopted {
-			continue // the registry says to whom it belongs
+			continue // PutNode or CreateNode then reports whose MAC it is
 		}
 		if err != nil {
 			return nil, err
@@ -71,13 +71,13 @@ func waiting(tx *registry.Tx, n fleet.Node) (seen []fleet.Node, err error) {
 	return seen, nil
 }
 
-// takeIn makes n of the node that is called was, and machines that were seen part of it.
+// takeIn records n in place of the node named was, and merges discovered machines into it.
 func takeIn(tx *registry.Tx, was string, n fleet.Node, seen []fleet.Node) error {
 	if len(seen) == 0 {
 		return tx.PutNode(was, n)
 	}
 	without := n
-	without.MACs = slices.DeleteFunc(slices.Clone(n.MACs), func(m fleet.MAC) bool { // those are not free yet
+	without.MACs = slices.DeleteFunc(slices.Clone(n.MACs), func(m fleet.MAC) bool { // their MACs are not free yet
 		return slices.ContainsFunc(seen, func(s fleet.Node) bool { return slices.Contains(s.MACs, m) })
 	})
 	if err := tx.PutNode(was, without); err != nil {
@@ -91,8 +91,8 @@ func takeIn(tx *registry.Tx, was string, n fleet.Node, seen []fleet.Node) error 
 	return tx.PutNode(n.Name, n)
 }
 
-// Awaited returns the node of a name that was declared by its serial number, if the machine that was seen may be it.
-// With no name it is the one that was declared with the number that the machine says. found tells whether there is one.
+// Awaited returns the named node if it was declared by its serial number and may be the discovered machine. With no
+// name it returns the node that was declared with the machine's serial number. found tells whether there is one.
 func Awaited(tx *registry.Tx, seen fleet.Node, name string) (n fleet.Node, found bool, err error) {
 	if name == "" {
 		return Declared(tx, seen.SerialSeen)
@@ -113,8 +113,8 @@ func Awaited(tx *registry.Tx, seen fleet.Node, name string) (n fleet.Node, found
 	return n, err == nil, err
 }
 
-// Become makes a machine that was seen, and waits, the node that was declared for it: nothing of that is lost. It
-// returns the node as it is to be recorded, after MergeNode.
+// Become returns a declared node with the MACs and other facts of the discovered machine that it turned out to be. The
+// caller records it after MergeNode.
 func Become(seen, declared fleet.Node) fleet.Node {
 	n := declared
 	for _, m := range seen.MACs {
@@ -126,7 +126,7 @@ func Become(seen, declared fleet.Node) fleet.Node {
 	return n
 }
 
-// CheckSerial refuses a serial number for a second node: a machine is matched by it once.
+// CheckSerial refuses a serial number that another node has: a machine is matched to one node only.
 func CheckSerial(tx *registry.Tx, n fleet.Node) error {
 	if n.Serial == "" {
 		return nil
@@ -163,7 +163,7 @@ func CheckSerial(tx *registry.Tx, n fleet.Node) error {
 	return nil
 }
 
-// Declared returns the node that is recognised by a serial number: an operator declared it, and no MAC, for it. found
+// Declared returns the node that is recognized by a serial number: an operator declared the number and no MAC. found
 // tells whether there is one.
 func Declared(tx *registry.Tx, serial string) (n fleet.Node, found bool, err error) {
 	serial = plain(serial)
@@ -190,7 +190,7 @@ func Declared(tx *registry.Tx, serial string) (n fleet.Node, found bool, err err
 	return n, found, nil
 }
 
-// plain is a serial number on one line, as nodes have it.
+// plain returns a serial number on one line, as nodes have it.
 func plain(serial string) string { return strings.Join(strings.Fields(serial), " ") }
 
 func sameSerial(a, b string) bool { return strings.EqualFold(plain(a), plain(b)) }

@@ -14,12 +14,12 @@ import (
 	"pando/internal/registry"
 )
 
-// What strangers can make the server store. Packets can be made up; a request for a script at least needs
-// an address that answers. A hall of a thousand new machines passes at once.
+// Bounds of what unknown machines can make the server store. Anybody can forge a packet; a request for a script at
+// least needs an address that answers. A thousand new machines pass at once.
 const (
-	maxDiscovered   = 2048             // discovered nodes; then the one that was not seen longest makes room
-	keepDiscovered  = 10 * time.Minute // but not one that was seen a moment ago
-	maxAutoAdopted  = 20000            // nodes; beyond it an operator adopts
+	maxDiscovered   = 2048             // discovered nodes; beyond it the one that was seen longest ago is removed
+	keepDiscovered  = 10 * time.Minute // a discovered node that was seen within this time is not removed
+	maxAutoAdopted  = 20000            // nodes; beyond it only an operator adopts
 	discoverBurst   = 1024
 	discoverRate    = 5 // per second
 	adoptBurst      = 2048
@@ -34,28 +34,32 @@ type Registry interface {
 	Update(context.Context, func(*registry.Tx) error) error
 }
 
-// Machines records machines that nobody knows, and adopts those that the site's policy lets in.
+// Machines records unknown machines, and adopts those that the site's policy accepts.
 type Machines struct {
 	registry Registry
-	reported func(fleet.MAC) time.Time
+	mayRun   mayRun
 	now      func() time.Time
 	log      *slog.Logger
 
-	byPacket  *ratelimit.Bucket // of records for a DHCP packet, which anybody can make up
-	adoptions *ratelimit.Bucket // of records for a request, which needs an address that answers
+	byPacket  *ratelimit.Bucket // limits records for DHCP packets, which anybody can forge
+	adoptions *ratelimit.Bucket // limits records for requests, which need an address that answers
 }
 
-// New returns the discovery of the machines of a registry. reported tells when the machine with a MAC reported last.
-func New(reg Registry, reported func(fleet.MAC) time.Time, now func() time.Time, log *slog.Logger) *Machines {
-	return &Machines{registry: reg, reported: reported, now: now, log: log,
+// mayRun reports whether the machine with this MAC may be running: it reported within a time before now, or the server
+// started less than that time ago.
+type mayRun func(mac fleet.MAC, now time.Time, within time.Duration) bool
+
+// New returns the Machines of a registry.
+func New(reg Registry, runs mayRun, now func() time.Time, log *slog.Logger) *Machines {
+	return &Machines{registry: reg, mayRun: runs, now: now, log: log,
 		byPacket:  ratelimit.New(discoverBurst, discoverRate),
 		adoptions: ratelimit.New(adoptBurst, adoptRate)}
 }
 
-// LimitPackets replaces the limit of records for DHCP packets.
+// LimitPackets replaces the limit on records for DHCP packets.
 func (d *Machines) LimitPackets(limit *ratelimit.Bucket) { d.byPacket = limit }
 
-// FromRequest records the machine that a request came from.
+// FromRequest records the machine that sent a request.
 func (d *Machines) FromRequest(ctx context.Context, mac fleet.MAC, uuid string) (fleet.Node, error) {
 	return d.Discover(ctx, mac, uuid, d.adoptions)
 }
@@ -70,10 +74,10 @@ func (d *Machines) Node(ctx context.Context, mac fleet.MAC) (fleet.Node, error) 
 	return n, err
 }
 
-// ErrTooMany means that the limit of new records is used up for now.
+// ErrTooMany means that no more unknown machines can be recorded for now.
 var ErrTooMany = errors.New("too many unknown machines at once")
 
-// Discover records a MAC that no node has, as discovered node, if limit lets it pass.
+// Discover records a MAC that no node has as a discovered node, if limit allows it.
 func (d *Machines) Discover(ctx context.Context, mac fleet.MAC, uuid string, limit *ratelimit.Bucket) (fleet.Node,
 	error) {
 	if !limit.Take(d.now()) {
@@ -85,12 +89,12 @@ func (d *Machines) Discover(ctx context.Context, mac fleet.MAC, uuid string, lim
 		return err
 	})
 	if err == nil {
-		d.log.Info("discovered", "mac", mac, "node", n.Name)
+		d.log.Info("machine discovered", "mac", mac, "node", n.Name)
 	}
 	return n, err
 }
 
-// record puts a discovered node with a MAC into the registry, unless a node has it by now.
+// record puts a discovered node with a MAC into the registry, unless a node has the MAC by now.
 func (d *Machines) record(tx *registry.Tx, mac fleet.MAC, uuid string) (fleet.Node, error) {
 	now := d.now()
 	if known, err := tx.NodeByMAC(mac); !errors.Is(err, registry.ErrNotFound) {
@@ -113,9 +117,9 @@ func (d *Machines) record(tx *registry.Tx, mac fleet.MAC, uuid string) (fleet.No
 	return n, tx.CreateNode(n)
 }
 
-// ForPacket returns what is to be written about the machine that a DHCP packet came from, nil if nothing is. n is
-// the node that has its MAC, the zero Node if there is none. The error is ErrTooMany if there is none and none can
-// be recorded now. The write itself returns the node.
+// ForPacket returns the write that a DHCP packet of a machine needs, nil if none; the write returns the node. n is the
+// node that has the MAC, the zero Node if there is none. It returns ErrTooMany if there is none and no more can be
+// recorded now.
 func (d *Machines) ForPacket(n fleet.Node, mac fleet.MAC, uuid string) (func(*registry.Tx) (fleet.Node, error), error) {
 	if n.Name != "" {
 		if !d.due(n, uuid, "") {
@@ -129,13 +133,13 @@ func (d *Machines) ForPacket(n fleet.Node, mac fleet.MAC, uuid string) (func(*re
 	return func(tx *registry.Tx) (fleet.Node, error) {
 		n, err := d.record(tx, mac, uuid)
 		if err == nil {
-			d.log.Info("discovered", "mac", mac, "node", n.Name)
+			d.log.Info("machine discovered", "mac", mac, "node", n.Name)
 		}
 		return n, err
 	}, nil
 }
 
-// nextName is the first free name of a rule.
+// nextName returns the first free name of a naming rule.
 func nextName(tx *registry.Tx, rule string) (string, error) {
 	naming, err := fleet.ParseNaming(rule)
 	if err != nil {
@@ -161,8 +165,8 @@ func (d *Machines) due(n fleet.Node, uuid, serial string) bool {
 	return !same || d.now().Sub(n.Seen) >= seenGranularity
 }
 
-// touch writes that a node was seen now, and what its firmware says of it, beside what was declared. A node that is
-// gone is no error.
+// touch writes that a node was seen now, and what its firmware reports. It changes nothing that was declared. A node
+// that no longer exists is no error.
 func (d *Machines) touch(tx *registry.Tx, name, uuid, serial string) error {
 	n, err := tx.Node(name)
 	if errors.Is(err, registry.ErrNotFound) {
@@ -188,7 +192,7 @@ func (d *Machines) Touch(ctx context.Context, n fleet.Node, uuid, serial string)
 		return
 	}
 	err := d.registry.Update(ctx, func(tx *registry.Tx) error { return d.touch(tx, n.Name, uuid, serial) })
-	if err != nil && !errors.Is(err, registry.ErrFull) { // that is told once, and not for each node
-		d.log.Error("node not updated", "node", n.Name, "err", err)
+	if err != nil && !errors.Is(err, registry.ErrFull) { // a full registry is logged once, not for each node
+		d.log.Error("node cannot be updated", "node", n.Name, "err", err)
 	}
 }

@@ -9,10 +9,11 @@ import (
 	"pando/internal/cache"
 )
 
-// NotDisks are block devices that are no disks of the machine, or that take long to say that they are empty.
+// NotDisks lists name prefixes of block devices that are no disks of the machine, or whose drives take long to report
+// that they are empty.
 var NotDisks = []string{"nbd", "loop", "ram", "zram", "sr", "fd", "dm-", "md"}
 
-// BlockDevices lists disks and partitions.
+// BlockDevices lists disks and partitions, without NotDisks. sys is the mount point of sysfs.
 func BlockDevices(sys string) (names []string) {
 	entries, _ := os.ReadDir(filepath.Join(sys, "class/block"))
 	for _, e := range entries {
@@ -32,8 +33,9 @@ func hasPrefix(s string, prefixes []string) bool {
 	return false
 }
 
-// CacheDevice picks the partition that has the cache's name and contains one, or else a partition or whole disk that
-// contains one, or else one that only has the name: it is new, and becomes a cache.
+// CacheDevice chooses the device of the node's cache: first a partition that has the cache's name and contains a
+// cache, then any partition or unpartitioned disk that contains one, then a partition that only has the name (a new
+// cache). It returns "" if there is none.
 func CacheDevice(sys, dev string, names []string) string {
 	parts := map[string]bool{} // disks that have partitions
 	named := ""
@@ -42,7 +44,7 @@ func CacheDevice(sys, dev string, names []string) string {
 			if isCache(filepath.Join(dev, n)) {
 				return n
 			}
-			named = cmp.Or(named, n) // it is new, or another disk's cache is worth more
+			named = cmp.Or(named, n) // a candidate for a new cache; an existing cache is preferred
 		}
 		if disk := WholeDisk(sys, n); disk != "" {
 			parts[disk] = true
@@ -56,7 +58,7 @@ func CacheDevice(sys, dev string, names []string) string {
 	return named
 }
 
-// PartitionName is what the kernel read in the partition table, "" for none.
+// PartitionName returns the name that the partition table gives a partition, "" if it has none.
 func PartitionName(sys, name string) string {
 	data, _ := os.ReadFile(filepath.Join(sys, "class/block", name, "uevent"))
 	for line := range strings.Lines(string(data)) {
@@ -67,7 +69,7 @@ func PartitionName(sys, name string) string {
 	return ""
 }
 
-// WholeDisk is the disk that a partition belongs to, "" for what is not a partition.
+// WholeDisk returns the disk that a partition belongs to, "" if name is not a partition.
 func WholeDisk(sys, name string) string {
 	dir := filepath.Join(sys, "class/block", name)
 	if _, err := os.Stat(filepath.Join(dir, "partition")); err != nil {

@@ -59,20 +59,22 @@ func describeDisk(sys, dev, proc, name string) api.Disk {
 	return d
 }
 
-// Size is in bytes; sysfs counts sectors of 512 whatever the disk has.
+// Size returns the size of a disk or partition in bytes. sysfs counts sectors of 512 bytes, whatever the disk's
+// sector size is.
 func Size(sys, name string) int64 {
 	n, _ := strconv.ParseInt(hardware.SysValue(filepath.Join(sys, "class/block", name), "size"), 10, 64)
 	return n * 512
 }
 
-// signature is what tells what is on a disk.
+// signature is a text at an offset that identifies the content of a disk.
 type signature struct {
 	at   int64
 	text string
 	name string
 }
 
-// signatures are those that people are most likely to have on a disk, the more telling first.
+// signatures lists common contents of disks. The first that matches counts, so specific ones come before general
+// ones.
 var signatures = []signature{
 	{
 		0x438,
@@ -88,7 +90,7 @@ var signatures = []signature{
 	{510, "\x55\xaa", "partition table"},
 }
 
-// ContentOf names the content of a disk, or returns "".
+// ContentOf names the content of a disk, "" if it is unknown.
 func ContentOf(f *os.File) string {
 	if cache.Probe(f) {
 		return cache.PartitionName
@@ -102,8 +104,8 @@ func ContentOf(f *os.File) string {
 	return ""
 }
 
-// usedBy says by what a disk or partition is in use, "" if by nothing. The last word is the kernel's, which refuses a
-// second exclusive user.
+// usedBy says what uses a disk or partition, "" if nothing does. Finally it opens the device exclusively, which the
+// kernel refuses if another exclusive user has it open.
 func usedBy(sys, dev, proc, name string) string {
 	for _, n := range BlockDevices(sys) {
 		if n != name && WholeDisk(sys, n) != name {
@@ -130,7 +132,7 @@ func usedBy(sys, dev, proc, name string) string {
 	return err.Error()
 }
 
-// mountOf is where a device, "8:1", is mounted.
+// mountOf returns where a device, such as "8:1", is mounted, "" if it is not.
 func mountOf(proc, device string) string {
 	data, _ := os.ReadFile(filepath.Join(proc, "self/mountinfo"))
 	for line := range strings.Lines(string(data)) {

@@ -83,7 +83,7 @@ func TestPrepareCache(t *testing.T) {
 		cache.Options{}); err != nil {
 		t.Error(err)
 	}
-	if sgdisk, err := exec.LookPath("sgdisk"); err == nil { // another program's opinion, where there is one
+	if sgdisk, err := exec.LookPath("sgdisk"); err == nil { // check with another program, if there is one
 		if out, err := exec.Command(sgdisk, "--verify", sdb.Name()).CombinedOutput(); err != nil ||
 			!strings.Contains(string(out), "No problems found") {
 			t.Errorf("sgdisk: %v\n%s", err, out)
@@ -91,7 +91,7 @@ func TestPrepareCache(t *testing.T) {
 	}
 }
 
-// A partition keeps its place in the table, and its neighbours theirs.
+// The partition stays at its place in the table, and so do its neighbours.
 func TestPrepareAPartition(t *testing.T) {
 	sys, dev, proc := nodekit.Disks(t)
 	if err := os.WriteFile(filepath.Join(proc, "self/mountinfo"), nil, 0o600); err != nil {
@@ -109,7 +109,7 @@ func TestPrepareAPartition(t *testing.T) {
 	}
 }
 
-// The disk that init uses: the partition by its name, or what begins as a cache.
+// Init uses the partition with the cache's name, or a device that begins as a cache.
 func TestCacheDevice(t *testing.T) {
 	sys, dev, proc := nodekit.Disks(t)
 	names := BlockDevices(sys)

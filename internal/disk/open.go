@@ -14,7 +14,8 @@ import (
 	"pando/internal/hardware"
 )
 
-// OpenCacheFile opens the device exclusively: what the image mounts or formats later is refused by the kernel.
+// OpenCacheFile opens the device exclusively, so that the kernel refuses to let the image mount or format it. It sets
+// c.File and c.ReadOnly.
 func OpenCacheFile(c *blockapi.CacheDisk, sys string) (err error) {
 	c.ReadOnly = hardware.SysValue(filepath.Join(sys, "class/block", filepath.Base(c.Name)), "ro") == "1"
 	if !c.ReadOnly {
@@ -27,8 +28,8 @@ func OpenCacheFile(c *blockapi.CacheDisk, sys string) (err error) {
 	return err
 }
 
-// MakeNewCache makes a cache in a partition that has a cache's name and contains none, and returns a message. A device
-// without that name is left alone. If it fails the disk is closed.
+// MakeNewCache makes a cache in a partition that has the cache's name and contains no cache, and returns a message. A
+// device without that name is left alone. If it fails, it closes c.File.
 func MakeNewCache(ctx context.Context, c *blockapi.CacheDisk, sys string, wait time.Duration) (string, error) {
 	if c.ReadOnly || PartitionName(sys, filepath.Base(c.Name)) != cache.PartitionName {
 		return "", nil

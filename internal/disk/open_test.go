@@ -14,7 +14,7 @@ import (
 	"pando/internal/problem"
 )
 
-// A partition that became smaller than its cache is made one anew: that could not be opened at any boot.
+// A partition that became smaller than its cache gets a new one, because the old one cannot be opened.
 func TestCacheOnASmallerPartition(t *testing.T) {
 	const was, now = 200 << 20, 100<<20 + 512
 	f, err := os.Create(filepath.Join(t.TempDir(), "disk"))
@@ -49,7 +49,7 @@ func TestCacheOnASmallerPartition(t *testing.T) {
 	}
 }
 
-// A partition becomes a cache once, unless it is too small; one whose first block is damaged keeps what it has.
+// A partition is made a cache once, unless it is too small. A cache whose first block is damaged keeps its content.
 func TestNewCache(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "disk"))
 	if err != nil {

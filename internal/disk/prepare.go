@@ -16,37 +16,37 @@ import (
 	"pando/internal/problem"
 )
 
-// cacheStart is where the partition of a cache begins on its disk, and how much is cleared at both ends of what
-// becomes a cache, so that nothing takes it for what it was.
+// cacheStart is the offset in bytes of the cache's partition on its disk. cacheClear bytes at both ends are cleared,
+// so that nothing recognizes the old content.
 const (
 	cacheStart = 4 << 20
 	cacheClear = 1 << 20
 
-	cacheLeast int64 = cache.MinSize + 2*cacheStart // bytes of a disk
+	cacheLeast int64 = cache.MinSize + 2*cacheStart // smallest disk in bytes
 )
 
-// Maker prepares a disk. Check and the write are two steps, so that a refusal is not reported as a loss, and a dry run
-// finds it.
+// Maker prepares a disk. Check and Write are separate, so that a refusal is not reported as a loss of data, and so
+// that a dry run finds it.
 type Maker interface {
-	// Check returns what prevents the use of a disk. It only reads.
+	// Check returns why the disk cannot be used. It only reads. sector is the disk's sector size in bytes.
 	Check(d api.Disk, sector int) error
-	// Write comes after Check. What was on the disk is lost when it fails.
+	// Write is called after Check. If it fails, what was on the disk is lost.
 	Write(f *os.File, d api.Disk, sector int) error
 }
 
-// cacheMaker makes a disk or partition a cache. Whatever can be one at all will do.
+// cacheMaker makes any disk or partition a cache.
 type cacheMaker struct{}
 
 func (cacheMaker) Check(api.Disk, int) error { return nil }
 
 func (cacheMaker) Write(f *os.File, d api.Disk, sector int) error { return writeCache(f, d, sector) }
 
-// PrepareCache makes a disk or partition this node's cache. What is on it is lost.
+// PrepareCache makes a disk or partition this node's cache. What was on it is lost.
 func PrepareCache(sys, dev, proc, device string, dryRun bool) error {
 	return Prepare(sys, dev, proc, device, dryRun, cacheMaker{})
 }
 
-// Prepare has a disk made the cache, once nothing speaks against it.
+// Prepare lets m prepare a disk that exists, is not in use, can be written and is large enough.
 func Prepare(sys, dev, proc, device string, dryRun bool, m Maker) error {
 	d, err := diskNamed(List(sys, dev, proc), device)
 	if err != nil {
@@ -72,7 +72,7 @@ func Prepare(sys, dev, proc, device string, dryRun bool, m Maker) error {
 	name := filepath.Base(device)
 	f, err := os.OpenFile(filepath.Join(dev, name), os.O_RDWR|unix.O_EXCL, 0)
 	if err != nil {
-		return fmt.Errorf("open %s for itself: %w", device, err)
+		return fmt.Errorf("open %s exclusively: %w", device, err)
 	}
 	defer f.Close()
 	sector, err := strconv.Atoi(hardware.SysValue(filepath.Join(sys, "class/block", name), "queue/logical_block_size"))
@@ -89,7 +89,7 @@ func Prepare(sys, dev, proc, device string, dryRun bool, m Maker) error {
 		}
 	}
 	if d.Of == "" {
-		// Only for those who look at the running node: the next boot reads the table anyway.
+		// Only programs on the running node need this: the next boot reads the table anyway.
 		_ = unix.IoctlSetInt(int(f.Fd()), unix.BLKRRPART, 0)
 	}
 	return nil
@@ -107,7 +107,7 @@ func diskNamed(disks []api.Disk, device string) (api.Disk, error) {
 	}
 }
 
-// writeCache writes the cache: into a partition as it is, or into a new one that takes the whole disk.
+// writeCache makes a partition a cache, or makes a new partition that fills the whole disk.
 func writeCache(f *os.File, d api.Disk, sector int) error {
 	if d.Of != "" {
 		return formatCache(f, d.Size)
@@ -117,7 +117,8 @@ func writeCache(f *os.File, d api.Disk, sector int) error {
 	}
 	_, end := cache.Usable(d.Size, sector)
 	p := cache.Partition{Type: cache.TypeCache, Name: cache.PartitionName, Start: cacheStart, Size: end - cacheStart}
-	// The cache before the table that leads to it: half of this work leaves a disk that nobody takes for one.
+	// The cache is written before the partition table that points to it. If the work is interrupted, nothing takes
+	// the disk for a cache.
 	if err := cache.Format(cache.Section{Area: f, Start: p.Start}, p.Size); err != nil {
 		return err
 	}
@@ -132,7 +133,7 @@ func formatCache(f *os.File, size int64) error {
 	return errors.Join(cache.Format(f, size), f.Sync())
 }
 
-// clearEnds makes nothing take a disk or partition for what it was.
+// clearEnds clears both ends of a disk or partition, so that nothing recognizes its old content.
 func clearEnds(f *os.File, size int64) error {
 	zeros := make([]byte, cacheClear)
 	for _, at := range []int64{0, size - cacheClear} {
@@ -143,9 +144,9 @@ func clearEnds(f *os.File, size int64) error {
 	return nil
 }
 
-// newCache makes a partition a cache, unless there is one at either of its ends, and returns what to say of it. One
-// that the partition has no room for any more, because it was copied to a smaller disk, is lost: nothing of it can
-// be read, and all of it can be fetched again.
+// newCache makes a partition a cache, unless it has one at either end, and returns a message. A cache that is larger
+// than the partition (it was copied to a smaller disk) is replaced: it cannot be read, and its objects can be fetched
+// again.
 func newCache(f *os.File, device string) (made string, err error) {
 	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
@@ -171,7 +172,7 @@ func newCache(f *os.File, device string) (made string, err error) {
 		return "", fmt.Errorf("make %s a cache: %w", device, err)
 	}
 	if !blank {
-		return "", nil // its first block is damaged, and the other end says what it has
+		return "", nil // only its first block is damaged: the other end still describes the cache
 	}
 	made = "new cache on " + device
 	if had := ContentOf(f); cut > 0 {
@@ -182,7 +183,7 @@ func newCache(f *os.File, device string) (made string, err error) {
 	if err := formatCache(f, size); err != nil {
 		return "", &problem.Problem{
 			Err:  fmt.Errorf("make %s a cache: %w", device, err),
-			Hint: "is the disk broken? the boot goes on without",
+			Hint: "is the disk broken? the boot goes on without a cache",
 		}
 	}
 	return made, nil

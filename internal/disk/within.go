@@ -8,7 +8,7 @@ import (
 	"pando/internal/problem"
 )
 
-// Within reads from a disk with a timeout, because a broken disk may never answer. A later result is dropped.
+// Within calls ask with a timeout, because a broken disk may never answer. A result that arrives later is dropped.
 func Within[T any](ctx context.Context, device string, wait time.Duration, ask func() (T, error)) (T, error) {
 	type answer struct {
 		got T
@@ -27,7 +27,7 @@ func Within[T any](ctx context.Context, device string, wait time.Duration, ask f
 		return a.got, a.err
 	case <-enough.C:
 		return none, &problem.Problem{Err: fmt.Errorf("%s does not answer: nothing came after %s", device, wait),
-			Hint: "the boot goes on without; is the disk broken?"}
+			Hint: "is the disk broken? the boot goes on without it"}
 	case <-ctx.Done():
 		return none, context.Cause(ctx)
 	}

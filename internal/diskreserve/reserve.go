@@ -11,27 +11,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The reserve: its file in the data directory, and its bytes. A boot writes some kilobytes, most of them where others
-// were before.
+// File and size in bytes of the reserve in the data directory. A boot writes some kilobytes, most of them over
+// earlier data.
 const (
 	File = "reserve"
 	Size = 8 << 20
 )
 
-// step is what is reserved at a time: of a disk that is almost full what is to be had.
+// step is how many bytes are reserved at a time. On an almost full disk Take reserves as many steps as fit.
 const step = 256 << 10
 
-// Reserve is the room in one directory. Its user calls one method at a time.
+// Reserve is the reserved room in one directory. It is not safe for concurrent use.
 type Reserve struct {
 	dir string
 }
 
-// New returns the reserve of a directory. It takes no room yet.
+// New returns the reserve of a directory. Take reserves the room.
 func New(dir string) *Reserve { return &Reserve{dir} }
 
 func (r *Reserve) path() string { return filepath.Join(r.dir, File) }
 
-// Room is how many bytes a program with these rights can still write, and how many the disk has.
+// Room returns how many bytes this process can still write, and the size of the disk.
 func (r *Reserve) Room() (free, all int64, err error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(r.dir, &st); err != nil {
@@ -41,16 +41,16 @@ func (r *Reserve) Room() (free, all int64, err error) {
 	if os.Geteuid() == 0 {
 		blocks = st.Bfree
 	}
-	if st.Type == unix.EXT4_SUPER_MAGIC { // which keeps some for itself (resv_clusters)
+	if st.Type == unix.EXT4_SUPER_MAGIC { // ext4 keeps some blocks for itself (resv_clusters)
 		blocks -= min(blocks, st.Blocks/50, 4096)
 	}
 	return int64(blocks) * st.Bsize, int64(st.Blocks) * st.Bsize, nil
 }
 
-// Held is how many bytes are reserved.
+// Held returns how many bytes are reserved.
 func (r *Reserve) Held() int64 { return taken(r.path()) }
 
-// taken is how many bytes of the disk a file has.
+// taken returns how many bytes a file takes on the disk.
 func taken(path string) int64 {
 	var st unix.Stat_t
 	if unix.Stat(path, &st) != nil {
@@ -59,7 +59,7 @@ func taken(path string) int64 {
 	return st.Blocks * 512
 }
 
-// Take reserves Size bytes, on a small disk half of what is free.
+// Take reserves Size bytes, or half of the free room on a small disk.
 func (r *Reserve) Take() error {
 	free, _, err := r.Room()
 	if err != nil {
@@ -81,8 +81,8 @@ func (r *Reserve) Take() error {
 	return err
 }
 
-// extend gives a file room up to a size, which it has then. Where the file system cannot, bytes are written that it
-// cannot compress.
+// extend allocates disk room for a file from one offset to another, and extends the file. If the file system cannot
+// allocate, extend writes bytes that cannot be compressed.
 func extend(f *os.File, from, upto int64) error {
 	err := unix.Fallocate(int(f.Fd()), 0, from, upto-from)
 	if errors.Is(err, unix.EOPNOTSUPP) {
@@ -96,8 +96,8 @@ func extend(f *os.File, from, upto int64) error {
 	return nil
 }
 
-// Give removes the reserve and gives its room to files, before others can take it: to each up to so many bytes from its
-// beginning, and what is left to the last. Their size stays. It reports whether there was anything to give.
+// Give removes the reserve and gives its room to files before other processes take it. Each file gets at most its
+// Share, and the last one the rest. The sizes of the files do not change. Give reports whether there was a reserve.
 func (r *Reserve) Give(files ...Share) bool {
 	room := r.Held()
 	if room == 0 || os.Remove(r.path()) != nil {
@@ -112,13 +112,14 @@ func (r *Reserve) Give(files ...Share) bool {
 	return true
 }
 
-// Share is a file and how many bytes it may have beyond what it has.
+// Share is a file and the number of bytes that it may get.
 type Share struct {
 	Path  string
 	Bytes int64
 }
 
-// give returns how many bytes the file got. A file system that cannot do it leaves the room to whoever comes first.
+// give allocates room for the file and returns how many bytes it got. On a file system that cannot allocate, the room
+// is simply free.
 func (s Share) give(bytes int64) (got int64) {
 	f, err := os.OpenFile(s.Path, os.O_RDWR, 0)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestReserve: the reserve takes half of a small disk, and its room goes to the files that it is given to, whose size
-// and content stay. Nobody else gets it.
+// TestReserve: the reserve takes half of a small disk. Give gives its room to the given files, whose size and content
+// do not change, and to nothing else.
 func TestReserve(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: mounts a small disk")
@@ -71,7 +71,7 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// fill takes all room.
+// fill takes all free room.
 func fill(dir string) error {
 	f, err := os.Create(filepath.Join(dir, "fill"))
 	if err != nil {

@@ -23,7 +23,7 @@ func (p *Ports) ControlURL(a netip.Addr) string {
 // ControlURLs returns the base URLs of the control port at every address of these interfaces; none: of all interfaces.
 func (p *Ports) ControlURLs(interfaces []string) []string {
 	var urls []string
-	all, _ := net.Interfaces() // what cannot be listed is not known
+	all, _ := net.Interfaces() // an error leaves the list empty
 	for _, i := range all {
 		if len(interfaces) > 0 && !slices.Contains(interfaces, i.Name) || i.Flags&net.FlagLoopback != 0 {
 			continue

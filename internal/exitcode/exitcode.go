@@ -7,36 +7,36 @@ import (
 	"pando/internal/api"
 )
 
-// The exit codes. They are part of the interface: the help topic exit-codes lists them and scripts branch on them.
+// The exit codes are part of the interface: the help topic exit-codes lists them, and scripts depend on them.
 const (
 	OK          = 0
-	Failed      = 1   // it was tried and failed
-	Usage       = 2   // the command line makes no sense
+	Failed      = 1   // the command failed
+	Usage       = 2   // wrong command line
 	NotFound    = 3   // no such node, group, image, boot or token
-	Conflict    = 4   // exists already, or is still in use
+	Conflict    = 4   // it exists already, or is still in use
 	Unreachable = 5   // no server answers
-	Denied      = 6   // the server does not know the token
+	Denied      = 6   // the server refuses the token
 	Problem     = 7   // doctor: something keeps nodes from booting; store check, image verify: something is broken
 	Warning     = 8   // doctor: nothing worse than warnings
-	Returned    = 9   // rollout: it halted, or returned to the version before
+	Returned    = 9   // rollout: it halted or was rolled back
 	Interrupted = 130 // stopped by SIGINT or SIGTERM
 )
 
-// UsageError is a command line that makes no sense.
+// UsageError is an error in the command line.
 type UsageError struct{ err error }
 
 func (e *UsageError) Error() string { return e.err.Error() }
 func (e *UsageError) Unwrap() error { return e.err }
 
-// AsUsage makes an error one of the command line.
+// AsUsage turns an error into a usage error.
 func AsUsage(err error) error { return &UsageError{err} }
 
-// Usagef is an error of the command line.
+// Usagef returns a usage error.
 func Usagef(format string, args ...any) error {
 	return &UsageError{fmt.Errorf(format, args...)}
 }
 
-// hintError is an error with a line that says what to do about it.
+// hintError is an error with a hint.
 type hintError struct {
 	err  error
 	hint string
@@ -45,7 +45,7 @@ type hintError struct {
 func (e *hintError) Error() string { return e.err.Error() }
 func (e *hintError) Unwrap() error { return e.err }
 
-// WithHint adds a line that says what to do about an error.
+// WithHint adds a hint to an error: a line that says what to do.
 func WithHint(err error, hint string) error {
 	if err == nil {
 		return nil
@@ -53,21 +53,21 @@ func WithHint(err error, hint string) error {
 	return &hintError{err, hint}
 }
 
-// SilentError ends the program with a code when all that there is to say has been said.
+// SilentError ends the program with a code after the command has printed everything itself.
 type SilentError struct{ Code int }
 
-// Silent ends the program with a code and prints no more.
+// Silent returns an error that ends the program with a code and prints nothing.
 func Silent(code int) error { return &SilentError{code} }
 
 func (e *SilentError) Error() string { return fmt.Sprintf("exit status %d", e.Code) }
 
-// hinter is an error that knows what to do about it.
+// hinter is an error that has a hint.
 type hinter interface {
 	error
 	Hint() string
 }
 
-// HintOf is what can be done about an error, "" where nobody knows.
+// HintOf returns the hint of an error, "" if it has none.
 func HintOf(err error) string {
 	var h *hintError
 	var refused *api.Error

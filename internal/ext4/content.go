@@ -12,19 +12,19 @@ const (
 	hasExtents  = 0x80000
 )
 
-// writeContent writes the two directories, and a journal in which nothing is.
+// writeContent writes the two directories and an empty journal.
 func (l layout) writeContent(w io.WriterAt) error {
 	root := directory(rootInode, rootInode, entry{firstInode, "lost+found"})
 	at := l.directories()
 	if _, err := w.WriteAt(append(root, directory(firstInode, rootInode)...), at*block); err != nil || !l.Journal {
 		return err
 	}
-	j := make([]byte, block) // big-endian, as on the machines that it was made for
+	j := make([]byte, block) // the journal is big-endian (jbd2)
 	for i, v := range []uint32{0xC03B3998, 4, 0, block, uint32(l.journalLength()), 1, 1, 0} {
 		binary.BigEndian.PutUint32(j[4*i:], v)
 	}
 	copy(j[48:], l.uuid[:])
-	binary.BigEndian.PutUint32(j[64:], 1) // users
+	binary.BigEndian.PutUint32(j[64:], 1) // number of users
 	_, err := w.WriteAt(j, (at+2)*block)
 	return err
 }
@@ -34,7 +34,7 @@ type entry struct {
 	name  string
 }
 
-// directory is the block of a directory.
+// directory returns the block of a directory.
 func directory(self, parent uint32, more ...entry) []byte {
 	var b []byte
 	entries := append([]entry{{self, "."}, {parent, ".."}}, more...)
@@ -51,8 +51,8 @@ func directory(self, parent uint32, more ...entry) []byte {
 	return b
 }
 
-// writeTable writes the inode table of the first group as far as inodes are in use; the rest of it is said to be
-// unused.
+// writeTable writes the inodes in use, at the beginning of the first group's inode table. The group's descriptor says
+// that the others are unused.
 func (l layout) writeTable(w io.WriterAt) error {
 	b := make([]byte, block)
 	set := func(number int64, inode []byte) { copy(b[(number-1)*inodeSize:], inode) }
@@ -66,7 +66,7 @@ func (l layout) writeTable(w io.WriterAt) error {
 	return err
 }
 
-// inode has one extent.
+// inode returns an inode with one extent.
 func (l layout) inode(mode, links uint16, at, blocks int64) []byte {
 	now := uint32(l.Now)
 	b := make([]byte, inodeSize)

@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// writeBitmaps writes those of the first group and the blocks of the last one, which may be shorter than its
-// bitmap. Of the others the kernel knows from their flags what they would be.
+// writeBitmaps writes the bitmaps of the first group and the block bitmap of the last group, which may be shorter
+// than its bitmap. The flags of the other groups tell the kernel that they are empty.
 func (l layout) writeBitmaps(w io.WriterAt) error {
 	for _, g := range []int64{0, l.groups - 1} {
 		if err := writeBitmap(w, g*groupBlocks+l.head(g), l.used(g), l.size(g)); err != nil {
@@ -16,7 +16,7 @@ func (l layout) writeBitmaps(w io.WriterAt) error {
 	return writeBitmap(w, l.head(0)+1, firstInode, l.inodes)
 }
 
-// writeBitmap sets the bits of what is used, and of what is not there.
+// writeBitmap writes a bitmap. It sets the bits of the first used items, and of all beyond size, which do not exist.
 func writeBitmap(w io.WriterAt, at, used, size int64) error {
 	b := make([]byte, block)
 	for i := range int64(8 * block) {
@@ -60,7 +60,7 @@ func (l layout) writeDescs(w io.WriterAt) error {
 	return err
 }
 
-// crc16 is the checksum of descriptors: polynomial 0x8005, the lowest bit first.
+// crc16 is the checksum of descriptors: polynomial 0x8005, lowest bit first.
 func crc16(sum uint16, data []byte) uint16 {
 	for _, c := range data {
 		sum ^= uint16(c)
@@ -75,7 +75,7 @@ func crc16(sum uint16, data []byte) uint16 {
 	return sum
 }
 
-// super is the super block.
+// super returns the super block.
 func (l layout) super() []byte {
 	const (
 		compatible   = 0x8 | 0x20 | 0x200             // ext_attr, dir_index, sparse_super2
@@ -120,9 +120,9 @@ func (l layout) super() []byte {
 	put(84, uint32(firstInode), uint16(inodeSize), uint16(0), features, uint32(incompatible), uint32(readOnly))
 	copy(b[104:], l.uuid[:])
 	copy(b[120:136], l.Label)
-	rand.Read(b[236:252]) // of hashes of names
-	put(252, uint8(1))    // half MD4
-	put(256, uint32(0xc)) // attributes and ACLs
+	rand.Read(b[236:252]) // seed of the hashes of file names
+	put(252, uint8(1))    // hash algorithm: half MD4
+	put(256, uint32(0xc)) // default mount options: user attributes and ACLs
 	put(264, now)
 	put(348, uint16(32), uint16(32), uint32(1))
 	return b

@@ -7,44 +7,45 @@ import (
 	"io"
 )
 
-// Options are what one file system has otherwise than another.
+// Options are the settings of one file system.
 type Options struct {
 	Label   string // at most 16 bytes
-	Journal bool   // for what outlives a power cut
+	Journal bool   // with a journal, for data that must survive a power cut
 	Now     int64  // Unix seconds
 }
 
 // Layout. Names are those of the kernel's fs/ext4/ext4.h.
 const (
 	block         = 4096
-	groupBlocks   = 8 * block // that one bitmap has room for
+	groupBlocks   = 8 * block // as many as one bitmap describes
 	inodeSize     = 256
-	perInode      = 8192 // bytes of the device for one inode: a root has small files
+	perInode      = 8192 // bytes of the device per inode; a root has small files
 	descSize      = 32
-	firstInode    = 11 // lost+found; those before it are the file system's own
+	firstInode    = 11 // lost+found; the file system reserves the inodes before it
 	rootInode     = 2
 	journalInode  = 8
 	journalBlocks = 4096 // 16 MiB
 	maxBlocks     = 1<<32 - 1<<20
-	inodeUnused   = 1 // flags of a group: nobody reads its inode table and bitmap,
-	blockUnused   = 2 // or its block bitmap
+	inodeUnused   = 1 // flag of a group: its inode table and inode bitmap are not read
+	blockUnused   = 2 // flag of a group: its block bitmap is not read
 )
 
-// Least is the least size in bytes of a device for a file system, and of one with a journal.
+// Least is the smallest device in bytes, LeastWithJournal the smallest for a file system with a journal.
 const (
 	Least            int64 = 4 << 20
 	LeastWithJournal int64 = 64 << 20
 )
 
-// layout is where things are.
+// layout says where the parts of the file system are.
 type layout struct {
 	Options
-	blocks, groups, inodes int64 // inodes: of a group
+	blocks, groups, inodes int64 // inodes per group
 	descs, table           int64 // blocks of the descriptors, and of one group's inode table
 	uuid                   [16]byte
 }
 
-// Make writes an empty file system on a device of size bytes. What was there before is lost. It does not sync.
+// Make writes an empty file system on a device of size bytes. What was there before is lost. It does not sync. There
+// are no copies of super block and descriptors (sparse_super2).
 func Make(w io.WriterAt, size int64, o Options) error {
 	least := Least
 	if o.Journal {
@@ -61,7 +62,8 @@ func Make(w io.WriterAt, size int64, o Options) error {
 	l := lay(size, o)
 	rand.Read(l.uuid[:])
 	zero := make([]byte, block)
-	// The super block last: half of this work is no file system. What another one began with goes first.
+	// The super block is written last, so that interrupted work is no file system. The beginning of an older one is
+	// cleared first.
 	for at := range int64(16) {
 		if _, err := w.WriteAt(zero, at*block); err != nil {
 			return err
@@ -76,7 +78,8 @@ func Make(w io.WriterAt, size int64, o Options) error {
 	return err
 }
 
-// lay divides the device. A group at the end that has no room for more than what describes it is left out.
+// lay divides the device into groups. It leaves out a last group that would have room for little more than its own
+// metadata.
 func lay(size int64, o Options) layout {
 	l := layout{Options: o, blocks: min(size/block, maxBlocks)}
 	for {
@@ -92,8 +95,8 @@ func lay(size int64, o Options) layout {
 	}
 }
 
-// head is how many blocks of a group come before its bitmaps: the first has the super block and all descriptors,
-// and there are no copies (sparse_super2).
+// head returns how many blocks of a group precede its bitmaps. Only the first group has any: the super block and all
+// descriptors (sparse_super2, no copies).
 func (l layout) head(group int64) int64 {
 	if group == 0 {
 		return 1 + l.descs
@@ -101,7 +104,7 @@ func (l layout) head(group int64) int64 {
 	return 0
 }
 
-// used is how many blocks of a group are in use, from its begin.
+// used returns how many blocks at the beginning of a group are in use.
 func (l layout) used(group int64) int64 {
 	n := l.head(group) + 2 + l.table
 	if group == 0 {
@@ -117,19 +120,19 @@ func (l layout) journalLength() int64 {
 	case !l.Journal:
 		return 0
 	case l.blocks < 4*journalBlocks+groupBlocks:
-		return 1024 // the least that the kernel takes
+		return 1024 // the kernel's minimum
 	}
 	return journalBlocks
 }
 
-// directories is the block of the root; lost+found is behind it, and then comes the journal.
+// directories returns the block of the root directory. lost+found and the journal follow it.
 func (l layout) directories() int64 { return l.head(0) + 2 + l.table }
 
-// fields is little-endian values behind one another.
+// fields encodes integers in little-endian order, one after the other.
 func fields(values ...any) []byte {
 	var b []byte
 	for _, v := range values {
-		b, _ = binary.Append(b, binary.LittleEndian, v) // integers of a size
+		b, _ = binary.Append(b, binary.LittleEndian, v) // cannot fail for integers of fixed size
 	}
 	return b
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// What is made is whole to e2fsck, at sizes around those where another group begins, and takes little room whatever
-// the size.
+// e2fsck accepts the file systems at sizes around those where another group begins, and they take little space at any
+// size.
 func TestMake(t *testing.T) {
 	if _, err := exec.LookPath("e2fsck"); err != nil {
 		t.Skipf("e2fsprogs is not there: %v", err)
@@ -40,7 +40,7 @@ func one(t *testing.T, size int64, journal bool) {
 	for i := range junk {
 		junk[i] = 0xa5
 	}
-	if _, err := f.Write(junk); err != nil { // as what was on it before
+	if _, err := f.Write(junk); err != nil { // old content of the device
 		t.Fatal(err)
 	}
 	if err := f.Truncate(size); err != nil {
@@ -49,7 +49,7 @@ func one(t *testing.T, size int64, journal bool) {
 	if err := Make(f, size, Options{Label: "pando-write", Journal: journal, Now: 1.7e9}); err != nil {
 		t.Fatal(err)
 	}
-	if size <= 2<<30 { // it reads every group
+	if size <= 2<<30 { // e2fsck reads every group
 		if out, err := exec.Command("e2fsck", "-fn", path).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
@@ -61,7 +61,7 @@ func one(t *testing.T, size int64, journal bool) {
 	}
 }
 
-// A name that is too long and a device that is too small are refused, before anything is written.
+// A name that is too long and a device that is too small are refused before anything is written.
 func TestMakeRefuses(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "device"))
 	if err != nil {

@@ -24,37 +24,37 @@ import (
 	"pando/internal/rundir"
 )
 
-// Where extensions are: systemd-sysext looks below extensionsDir.
+// Paths and times of extensions. systemd-sysext looks below Dir.
 const (
 	Dir              = "/run/extensions"
-	DirPrefix        = "ext-"            // and the number of its device: directory of its daemons, below RunDir
-	StateName        = "extensions.json" // what is laid over the root, below RunDir
-	extensionPatient = time.Minute       // until a device is there
+	DirPrefix        = "ext-"            // its device number follows: directory of its daemons, below RunDir
+	StateName        = "extensions.json" // the attached extensions (State), below RunDir
+	extensionPatient = time.Minute       // how long to wait for a device
 )
 
-// Attached is an extension whose file system is mounted below extensionsDir.
+// Attached is an extension whose file system is mounted below Dir.
 type Attached struct {
 	fleet.Extension
 	Device int      `json:"device"`
 	Block  string   `json:"block"`           // directory of its daemons
-	Units  []string `json:"units,omitempty"` // that it wants to run
+	Units  []string `json:"units,omitempty"` // units that it enables
 }
 
-// Place is where it is mounted.
+// Place returns its mount point.
 func (x Attached) Place() string { return filepath.Join(Dir, x.Name) }
 
-// Client asks its block daemon.
+// Client returns a client of its block daemon.
 func (x Attached) Client() blockapi.Client {
 	return blockapi.Client{Socket: filepath.Join(x.Block, blockapi.Socket)}
 }
 
-// State is what the agent has to know of extensions, from boot on.
+// State lists a node's extensions. Init writes it at boot, the agent reads and updates it.
 type State struct {
 	On   []Attached          `json:"on,omitempty"`
-	Left []rundir.FormerRoot `json:"left,omitempty"` // devices that were taken away, and may be used still
+	Left []rundir.FormerRoot `json:"left,omitempty"` // detached extensions whose devices may still be in use
 }
 
-// Listed are the extensions by themselves.
+// Listed returns the extensions without their devices.
 func Listed(on []Attached) (out []fleet.Extension) {
 	for _, x := range on {
 		out = append(out, x.Extension)
@@ -62,20 +62,20 @@ func Listed(on []Attached) (out []fleet.Extension) {
 	return out
 }
 
-// Source is from where a node takes extensions, and whom it trusts.
+// Source describes where a node gets its extensions and which keys it trusts.
 type Source struct {
 	Dir     string // RunDir
 	As      fleet.Assignment
 	Trust   image.Trust
-	Cgroup  string // of the daemons; "": this process's
+	Cgroup  string // control group of the daemons; "": that of this process
 	Running fleet.Digest
-	Network link.Network // that peers are in; it is kept up by the root's daemon
-	Idle    bool         // nothing is fetched ahead: the boot needs the link
+	Network link.Network // for finding peers; the root's daemon maintains it
+	Idle    bool         // fetch nothing ahead of reads, because the boot needs the link
 	Tell    func(message, hint string)
 }
 
-// Attach verifies an extension, attaches its device and mounts it, where systemd-sysext will find it with into as
-// extensionsDir.
+// Attach verifies an extension, attaches its device and mounts it below into. systemd-sysext finds it there once into
+// is Dir.
 func (s Source) Attach(ctx context.Context, e fleet.Extension, into string) (x Attached, err error) {
 	begin, err := s.start(ctx, e)
 	if err != nil {
@@ -112,7 +112,7 @@ func (s Source) Attach(ctx context.Context, e fleet.Extension, into string) (x A
 	return x, nil
 }
 
-// device starts the daemons behind an extension.
+// device starts the daemons behind an extension and waits until the kernel has its device.
 func (s Source) device(ctx context.Context, begin extensionStart, x Attached) (*blockapi.Process, error) {
 	log, err := os.OpenFile("/dev/kmsg", os.O_WRONLY, 0)
 	if err != nil {
@@ -140,7 +140,8 @@ func (s Source) device(ctx context.Context, begin extensionStart, x Attached) (*
 	return p, nil
 }
 
-// fitsHere refuses what cannot be laid over the version that runs on this machine.
+// fitsHere returns an error unless the extension was built for the running version, under this name and for this
+// architecture.
 func fitsHere(man image.Manifest, e fleet.Extension, running fleet.Digest) error {
 	if err := man.Fits(running); err != nil {
 		return &problem.Problem{
@@ -165,11 +166,11 @@ func freeExtension() (int, error) {
 	}
 	return 0, &problem.Problem{
 		Err:  errors.New("too many extensions are attached"),
-		Hint: "programs still use those of before: end them, or reboot the node",
+		Hint: "programs still use detached extensions: end them, or reboot the node",
 	}
 }
 
-// linkProgram makes a directory for a pair of daemons.
+// linkProgram makes a directory for a pair of daemons, with a hard link to their program.
 func linkProgram(from, dir string) error {
 	if err := os.MkdirAll(dir, 0o711); err != nil {
 		return err
@@ -181,7 +182,7 @@ func linkProgram(from, dir string) error {
 	return err
 }
 
-// wantedUnits are the units that an extension has enabled for itself.
+// wantedUnits returns the units that an extension enables (links in *.target.wants).
 func wantedUnits(place string) (out []string) {
 	links, _ := filepath.Glob(filepath.Join(place, "usr/lib/systemd/system/*.target.wants/*"))
 	for _, l := range links {
@@ -192,7 +193,8 @@ func wantedUnits(place string) (out []string) {
 	return out
 }
 
-// MoveFrom mounts an extension where systemd-sysext finds it. What is mounted below a shared place cannot be moved.
+// MoveFrom mounts an extension that is mounted on apart where systemd-sysext looks, and unmounts apart. It does not
+// use MS_MOVE, which the kernel refuses below a shared mount.
 func (x Attached) MoveFrom(apart string) error {
 	if err := rootdir.MountPoint(x.Place()); err != nil {
 		return err

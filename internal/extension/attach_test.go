@@ -11,7 +11,7 @@ import (
 	"pando/internal/problem"
 )
 
-// What fits is an extension of what runs, by the name and for the machine that it was assigned for.
+// An extension fits if it was built for the running version, with the assigned name and for this architecture.
 func TestFitsHere(t *testing.T) {
 	base, other := fleet.Digest(chunk.Sum([]byte("a")).String()), fleet.Digest(chunk.Sum([]byte("b")).String())
 	e := fleet.Extension{Name: "tools", Version: other}

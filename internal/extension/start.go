@@ -15,9 +15,8 @@ import (
 	"pando/internal/swarm"
 )
 
-// What of a boot pack's pieces a node keeps for its peers, of each extension: this part of its memory, which is
-// about what it reads ahead of an extension, as it is sent. Eight extensions have an eighth of the memory so, and
-// all of it is locked.
+// For each extension a node keeps compressed pieces of its boot pack for peers: 1/extensionPart of its memory, at
+// least extensionLeast bytes. Eight extensions lock at most an eighth of a large memory this way.
 const (
 	extensionPart  = 64
 	extensionLeast = 8 << 20
@@ -27,22 +26,21 @@ func extensionKeep(memory int64) int64 {
 	return min(max(memory/extensionPart, extensionLeast), blockapi.MostKeep)
 }
 
-// extensionPort is where peers ask the daemon of an extension: after the root's port, each at its own, so that a
-// firewall can know them.
+// extensionPort returns the port on which an extension's daemon serves peers. Each device has its own fixed port
+// after the root's, so that firewalls can allow them.
 func extensionPort(device int) uint16 {
 	return uint16(swarm.Port + 1 + device - blockapi.FirstExtension)
 }
 
-// extensionStart is what a node knows of an extension before it has a device. Peers that attach it later get it
-// from this node.
+// extensionStart has the verified bootstrap files of an extension. The node sends them to peers that attach it later.
 type extensionStart struct {
 	manifest        image.Manifest
 	data, signature []byte             // of the manifest
-	pack            []byte             // map of its boot pack; none: its blocks come as chunks, from servers
-	sources         []bootfiles.Source // who had it, first, and who else is said to
+	pack            []byte             // map of its boot pack; none: its content comes from servers as chunks
+	sources         []bootfiles.Source // the source that had the files first, then the remaining ones
 }
 
-// start gets and verifies what an extension is. It must have been made on what runs.
+// start fetches and verifies the bootstrap files of an extension, and checks that it fits the running version.
 func (s Source) start(ctx context.Context, e fleet.Extension) (x extensionStart, err error) {
 	client := bootfiles.NewClient()
 	defer client.CloseIdleConnections()
@@ -84,7 +82,7 @@ func (s Source) startFrom(
 	return x, err
 }
 
-// pack gets the map of an extension's boot pack. Without it the extension takes more bytes, and all of them from
+// pack fetches the map of an extension's boot pack. Without it the extension receives more bytes, all of them from
 // servers.
 func (s Source) pack(
 	ctx context.Context,
@@ -109,13 +107,13 @@ func (s Source) pack(
 
 func (s Source) peerFailed(e fleet.Extension, from bootfiles.Source, err error) {
 	bootfiles.ReportCorrupt(s.As.Servers, from, err)
-	s.Tell("extension "+e.Name+": peer "+from.URL+": "+err.Error(), "another source is asked")
+	s.Tell("extension "+e.Name+": peer "+from.URL+": "+err.Error(), "another source is used")
 }
 
-// config is that of an extension's block daemon.
+// config returns the configuration of an extension's block daemon.
 func (s Source) config(x extensionStart, device int) blockapi.Config {
 	r := x.manifest.Root
-	subnet := link.Network{Addresses: s.Network.Addresses} // to keep it up is the matter of the root's daemon
+	subnet := link.Network{Addresses: s.Network.Addresses} // no interface: the root's daemon maintains it
 	c := blockapi.Config{
 		Index:     r.Index,
 		Size:      r.Size,

@@ -23,8 +23,8 @@ import (
 	"pando/internal/testkit/nodekit"
 )
 
-// extensionAssigned is an extension that a server has, with what is assigned of its boot pack, and a node that is
-// to attach it. What the node says comes to told.
+// extensionAssigned returns an extension that a server has, with this assigned boot pack, and a node that is to
+// attach it. The node's messages go to told.
 func extensionAssigned(t *testing.T, ref fleet.PackRef) (s Source, e fleet.Extension, told *[]string) {
 	t.Helper()
 	base := fleet.Digest(chunk.Sum([]byte("base")).String())
@@ -50,7 +50,8 @@ func extensionAssigned(t *testing.T, ref fleet.PackRef) (s Source, e fleet.Exten
 	}, e, told
 }
 
-// An extension whose boot pack cannot be had, or is not signed for it, is attached all the same, and shares nothing.
+// An extension is attached without its boot pack if the pack is unavailable or its signature is wrong. It shares
+// nothing then.
 func TestExtensionWithoutItsPack(t *testing.T) {
 	theirs, server := unknownPack(t)
 	for name, ref := range map[string]fleet.PackRef{
@@ -79,7 +80,8 @@ func TestExtensionWithoutItsPack(t *testing.T) {
 	}
 }
 
-// The daemon of an extension shares as the group says, at a port of its own, and keeps a bounded part of the memory.
+// The daemon of an extension shares as the group's settings say, on its own port, and keeps a bounded part of the
+// memory.
 func TestExtensionShares(t *testing.T) {
 	s, _, _ := extensionAssigned(t, fleet.PackRef{})
 	begin := extensionStart{
@@ -101,7 +103,7 @@ func TestExtensionShares(t *testing.T) {
 			c.Network,
 		)
 	}
-	s.As.Swarm = nil // peers: off
+	s.As.Swarm = nil // the setting peers is off
 	if c := s.config(begin, blockapi.FirstExtension); c.Swarm != nil || c.Manifest != nil || c.Pack == nil {
 		t.Errorf("without peers it has %+v", c)
 	}
@@ -115,7 +117,7 @@ func TestExtensionShares(t *testing.T) {
 	}
 }
 
-// unknownPack is a boot pack's map, signed by a key that nobody trusts for another version, and a server that has it.
+// unknownPack returns a boot pack's map that an untrusted key signed for another version, and a server that has it.
 func unknownPack(t *testing.T) (fleet.PackRef, string) {
 	t.Helper()
 	_, key, err := minisign.GenerateKey(rand.NewChaCha8([32]byte{9}))

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What an extension enables for itself is started, but for templates.
+// Units that an extension enables are started, except templates.
 func TestWantedUnits(t *testing.T) {
 	place := t.TempDir()
 	wants := filepath.Join(place, "usr/lib/systemd/system/multi-user.target.wants")

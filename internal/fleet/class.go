@@ -11,7 +11,7 @@ import (
 type Class struct {
 	Name       string   `json:"name"`
 	Match      Match    `json:"match"`
-	KernelArgs []string `json:"kernel_args,omitempty"` // after the image's and the group's, before the node's
+	KernelArgs []string `json:"kernel_args,omitempty"` // appended after the image's and the group's, before the node's
 }
 
 // Match says which hardware belongs to a class: all fields that are not empty must match. A field is a list of patterns
@@ -43,11 +43,11 @@ func (m Match) fields(h Hardware) []field {
 	}
 }
 
-// Covers reports whether the hardware is of the class. What is not known fits no pattern.
+// Covers reports whether the hardware belongs to the class. An unknown value matches no pattern.
 func (m Match) Covers(h Hardware) bool { return len(m.Why(h)) > 0 }
 
-// Why returns for each field which value matches which pattern: "product Wyse 5070 Thin Client fits Wyse*". It is empty
-// for hardware outside of the class.
+// Why returns, for each field that matches, the value and its pattern: "product Wyse 5070 Thin Client fits Wyse*". It
+// is empty for hardware outside the class.
 func (m Match) Why(h Hardware) []string {
 	var out []string
 	for _, f := range m.fields(h) {
@@ -67,7 +67,7 @@ func (m Match) Why(h Hardware) []string {
 	return out
 }
 
-// first is the first value that fits, and the pattern that it fits.
+// first returns the first value that matches, and the pattern that it matches.
 func (f field) first() (value, pattern string, ok bool) {
 	for _, v := range f.values {
 		for _, p := range f.patterns {
@@ -79,7 +79,7 @@ func (f field) first() (value, pattern string, ok bool) {
 	return "", "", false
 }
 
-// ClassesOf are the classes that some hardware is of, in natural order of their names.
+// ClassesOf returns the classes that hardware belongs to, in natural order of their names.
 func ClassesOf(h Hardware, all []Class) []Class {
 	var out []Class
 	for _, c := range all {
@@ -94,7 +94,7 @@ func ClassesOf(h Hardware, all []Class) []Class {
 // Like reports whether a name matches a pattern, in which "*" stands for any characters.
 func Like(pattern, name string) bool { return fits(pattern, name) }
 
-// fits compares a word with a pattern.
+// fits reports whether s matches a pattern; case is ignored.
 func fits(pattern, s string) bool {
 	parts := strings.Split(strings.ToLower(pattern), "*")
 	s, begins := strings.CutPrefix(strings.ToLower(s), parts[0])

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// optiplex is what a PC with a graphics card tells.
+// optiplex is the hardware that a PC with a graphics card reports.
 var optiplex = Hardware{Vendor: "Dell Inc.", Product: "OptiPlex 7090", Architecture: "amd64", CPU: "GenuineIntel",
 	PCI: []string{"10de:1c82:0300", "8086:15fb:0200"}}
 

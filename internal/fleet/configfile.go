@@ -14,24 +14,23 @@ type ConfigFile struct {
 	For      Scope  `json:"for"`
 	Path     string `json:"path"`               // absolute, in the node's root
 	Content  []byte `json:"content,omitempty"`  // a template, unless Verbatim
-	Verbatim bool   `json:"verbatim,omitempty"` // sent as it is
-	Mode     uint32 `json:"mode,omitempty"`     // permission bits; 0: 0644, or 0600 for what has a secret in it
-	Owner    string `json:"owner,omitempty"`    // "user" or "user:group", names of the image or numbers; "": root
-	// command for the node's shell after the file has changed while it runs
+	Verbatim bool   `json:"verbatim,omitempty"` // the content is sent unchanged
+	Mode     uint32 `json:"mode,omitempty"`     // permission bits; 0: 0644, or 0600 if the file contains a secret
+	Owner    string `json:"owner,omitempty"`    // "user" or "user:group", names from the image or numbers; "": root
+	// command that the node's shell runs after the file changed on a running node
 	Run     string    `json:"run,omitempty"`
 	Changed time.Time `json:"changed,omitzero"`
 }
 
 // Bounds of config files.
 const (
-	MaxConfigFile  = 256 << 10 // bytes of one, as declared and as a node gets it
-	MaxConfigFiles = 1 << 20   // bytes of all of a node
+	MaxConfigFile  = 256 << 10 // bytes of one file, as declared and as rendered
+	MaxConfigFiles = 1 << 20   // bytes of all files of a node
 	maxConfigPath  = 255
 	maxConfigRun   = 1024
 )
 
-// notOnRoot are directories in which a config file would not be where the node's programs look for it: other file
-// systems are mounted there.
+// notOnRoot are directories that other file systems are mounted on: a config file on the root would be hidden there.
 var notOnRoot = []string{"/dev", "/proc", "/run", "/sys", "/tmp"}
 
 // ValidConfigPath checks the path of a config file: absolute, without "..", and naming a file.
@@ -53,7 +52,7 @@ func ValidConfigPath(p string) error {
 
 var accountName = Spelling{Capitals: true, Inner: "._-", End: true, Max: 32}
 
-// ValidOwner checks the form of an owner. Whether there is such a user is known to the image.
+// ValidOwner checks the form of an owner. Only the image knows whether the user exists.
 func ValidOwner(owner string) error {
 	user, group, both := strings.Cut(owner, ":")
 	for _, name := range []string{user, group} {
@@ -67,7 +66,7 @@ func ValidOwner(owner string) error {
 	return nil
 }
 
-// Validate reports what of a config file cannot be used. A template is not read here.
+// Validate returns an error for the first invalid field of a config file. It does not parse the template.
 func (f ConfigFile) Validate() error {
 	if err := f.For.Validate(); err != nil {
 		return err

@@ -21,7 +21,8 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// The node's own file wins over one of its classes, that over its group's, and that over the one for all.
+// The node's own file wins over one of its classes, a class's file over its group's, and that over the file for all
+// nodes.
 func TestConfigFilesOf(t *testing.T) {
 	file := func(scope, path string) ConfigFile {
 		s, err := ParseScope(scope)
@@ -92,7 +93,7 @@ func TestConfigFileValidate(t *testing.T) {
 	}
 }
 
-// FuzzScope: what is taken reads back as itself.
+// FuzzScope: a scope that is accepted is printed in a form that parses to the same scope.
 func FuzzScope(f *testing.F) {
 	for _, s := range []string{"all", "@lab", "class:a", "node:pc001", "group:"} {
 		f.Add(s)

@@ -17,7 +17,7 @@ func ParseDigest(s string) (Digest, error) {
 	return Digest(s), nil
 }
 
-// leastDigits is how many digits of a digest have to be written.
+// leastDigits is how many digits of a digest a person has to give.
 const leastDigits = 6
 
 // parseShortDigest reads a digest, or the digits that it begins with.
@@ -30,7 +30,7 @@ func parseShortDigest(s string) (Digest, error) {
 	return Digest("sha256:" + h), nil
 }
 
-// Begins reports whether d is the other digest or the digits that it begins with.
+// Begins reports whether d equals the other digest, or is a prefix of it.
 func (d Digest) Begins(other Digest) bool { return strings.HasPrefix(string(other), string(d)) }
 
 // Short is the first twelve hex digits, for tables.

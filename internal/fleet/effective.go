@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// Value is a setting of a node and its origin.
+// Value is a setting of a node and where it comes from.
 type Value struct {
 	Setting string   `json:"setting"`
 	Value   string   `json:"value"`          // as flags and files have it
 	From    string   `json:"from"`           // "node", "group lab", "default"
-	Over    []string `json:"over,omitempty"` // what it stands in the place of: "debian:stable of group lab"
+	Over    []string `json:"over,omitempty"` // the values that it overrides: "debian:stable of group lab"
 }
 
-// Layers are the origins of a node's settings.
+// Layers are the sources of a node's settings.
 type Layers struct {
 	Node        Node
 	Group       Group
 	Hardware    Hardware
-	Classes     []Class       // all that there are
+	Classes     []Class       // all classes of the site
 	ImageArgs   []string      // kernel arguments of the version's manifest
 	RebootAfter time.Duration // the server's default
 
-	Rollout string // that decides the image, "" for none
-	Target  Ref    // which one
+	Rollout string // the rollout that decides the image; "": none
+	Target  Ref    // the image that this rollout decides on
 }
 
 // Values of a setting that nobody set.
@@ -32,8 +32,8 @@ const (
 	fromDefault       = "default"
 )
 
-// Effective is every setting of a node with where it comes from, in a fixed order. Kernel arguments are several, in
-// the order in which the kernel reads them: all count, and of two that contradict each other the last.
+// Effective returns every setting of a node and where it comes from, in a fixed order. Kernel arguments have several
+// entries, in the order in which the kernel reads them: all apply, and the last of two contradicting ones wins.
 func Effective(l Layers) []Value {
 	out := append(l.classes(), l.image())
 	out = append(out, l.kernelArgs()...)
@@ -43,7 +43,7 @@ func Effective(l Layers) []Value {
 	return out
 }
 
-// value is one setting as the node has it.
+// value returns one setting of the node.
 func (l Layers) value(x Setting) Value {
 	all := l.Node.Settings.Of(l.Group).Settings
 	v := Value{Setting: x.Key, Value: x.text(all), From: "group " + l.Group.Name}
@@ -67,7 +67,7 @@ func (l Layers) value(x Setting) Value {
 	return v
 }
 
-// classes are the hardware classes of the node, and why it is of them.
+// classes returns the hardware classes of the node, and why the node belongs to each.
 func (l Layers) classes() []Value {
 	var out []Value
 	for _, c := range ClassesOf(l.Hardware, l.Classes) {
@@ -76,7 +76,7 @@ func (l Layers) classes() []Value {
 	return out
 }
 
-// image is the image of the node. What comes first wins.
+// image returns the image of the node. The first source that names one wins.
 func (l Layers) image() Value {
 	var found []Value
 	add := func(ref Ref, follow bool, from string) {

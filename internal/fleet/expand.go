@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// expand spells out a name with brackets: a[1-2]b[x] is not a name, a[1-2]b[3,5] is a1b3 a1b5 a2b3 a2b5. At most
-// limit names.
+// expand spells out a name with brackets: a[1-2]b[3,5] is a1b3 a1b5 a2b3 a2b5. It returns an error for more than limit
+// names.
 func expand(term string, limit int) ([]string, error) {
 	out := []string{""}
 	for rest := term; rest != ""; {
@@ -50,7 +50,7 @@ func product(heads, tails []string) []string {
 	return out
 }
 
-// ranges expands brackets: 001-003,7. The digits of a range's begin give the width of its numbers.
+// ranges expands what is inside brackets: 001-003,7. The first number of a range has the width of all its numbers.
 func ranges(s string, limit int) ([]string, error) {
 	var out []string
 	for part := range strings.SplitSeq(s, ",") {

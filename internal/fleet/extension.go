@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// Extension is a version that is mounted over what a node runs.
+// Extension is an image version that is mounted over the root of a node.
 type Extension struct {
 	Name    string `json:"name"`
 	Version Digest `json:"version"`
 }
 
-// Short is the extension for people.
+// Short returns the extension for people: name and short digest.
 func (e Extension) Short() string { return e.Name + " " + e.Version.Short() }
 
-// MaxExtensions is how many extensions a node may have: each has a device and a daemon of its own.
+// MaxExtensions is how many extensions a node may have. Each has its own block device and daemon.
 const MaxExtensions = 8
 
-// ExtensionList are the extensions as they were declared.
+// ExtensionList returns the extensions as declared.
 func (k Keeping) ExtensionList() []string { return ValueOf(k.Extensions) }
 
 func validExtensions(refs []string) error {
@@ -44,7 +44,7 @@ func validExtensions(refs []string) error {
 	return nil
 }
 
-// ExtensionsKey identifies a list of extensions whatever its order. That of an empty list is "none".
+// ExtensionsKey identifies a list of extensions, whatever its order. The key of an empty list is "none".
 func ExtensionsKey(list []Extension) string {
 	if len(list) == 0 {
 		return "none"
@@ -53,12 +53,12 @@ func ExtensionsKey(list []Extension) string {
 	for i, e := range list {
 		lines[i] = fmt.Sprintf("%s %s\n", e.Name, e.Version)
 	}
-	slices.Sort(lines) // no letter of a name comes before the space
+	slices.Sort(lines) // no letter of a name sorts before the space
 	sum := sha256.Sum256([]byte(strings.Join(lines, "")))
 	return hex.EncodeToString(sum[:8])
 }
 
-// Lacking are the extensions of a list that another has not, or in another version.
+// Lacking returns the extensions of list that other does not have, or has in another version.
 func Lacking(list, other []Extension) []Extension {
 	return slices.DeleteFunc(slices.Clone(list), func(e Extension) bool { return slices.Contains(other, e) })
 }

@@ -49,7 +49,7 @@ type foldRun struct {
 }
 
 func (r *foldRun) add(number string) {
-	// Numbers with and without zeros before them come mixed, so the range that goes on need not be the last one.
+	// Numbers with and without leading zeros are mixed, so the range that number continues need not be the last one.
 	for i := len(r.ranges) - 1; i >= max(0, len(r.ranges)-4); i-- {
 		if follows(r.ranges[i][0], r.ranges[i][1], number) {
 			r.ranges[i][1] = number
@@ -59,7 +59,7 @@ func (r *foldRun) add(number string) {
 	r.ranges = append(r.ranges, [2]string{number, number})
 }
 
-// follows reports whether a range that began with first goes on from last to next, as the range would be spelled out.
+// follows reports whether next comes after last in a range that begins with first; its numbers have the width of first.
 func follows(first, last, next string) bool {
 	n, err := strconv.Atoi(last)
 	return err == nil && next == fmt.Sprintf("%0*d", len(first), n+1) && n < maxNumber

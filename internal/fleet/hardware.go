@@ -20,12 +20,12 @@ type Hardware struct {
 	// devices, "vendor:device:class" in hex: "8086:1533:0200"; sorted, none twice
 	PCI     []string `json:"pci,omitempty"`
 	NIC     string   `json:"nic,omitempty"`  // driver of the NIC that booted
-	Link    int64    `json:"link,omitempty"` // bits a second of that NIC; 0: the kernel does not tell
+	Link    int64    `json:"link,omitempty"` // bits per second of that NIC; 0: the kernel does not report it
 	Modules []string `json:"modules,omitempty"`
-	Missing []string `json:"missing,omitempty"` // modaliases of NICs that no driver took
+	Missing []string `json:"missing,omitempty"` // modaliases of NICs without a driver
 }
 
-// With returns h updated by a later report, in which "" and 0 mean unknown. Devices are added, because a boot loader
+// With returns h updated by a later report. In a report "" and 0 mean unknown. Devices are added, because a boot loader
 // reports only one.
 func (h Hardware) With(told Hardware) Hardware {
 	for _, w := range []struct{ to, from *string }{{&h.Vendor, &told.Vendor}, {&h.Product, &told.Product},
@@ -39,11 +39,12 @@ func (h Hardware) With(told Hardware) Hardware {
 	return h
 }
 
-// maxFirmwareText bounds a text of firmware, in bytes. SMBIOS says 64 characters.
+// maxFirmwareText bounds a text from firmware, in bytes. SMBIOS says 64 characters.
 const maxFirmwareText = 128
 
-// FirmwareText reads a string of SMBIOS as text: UTF-8 if it is, else each byte is a character of Latin-1. Spaces
-// around it and control characters are left out. Boot loader and kernel show the same bytes, so both are read by this.
+// FirmwareText converts a string of SMBIOS to text: it is read as UTF-8 if it is valid, otherwise as Latin-1.
+// Surrounding spaces and control characters are removed. Boot loader and kernel pass on the same bytes, so both results
+// agree.
 func FirmwareText(s string) string {
 	if !utf8.ValidString(s) {
 		text := make([]rune, len(s))

@@ -12,20 +12,20 @@ import (
 // come last ("Europe/Berlin"); the default is the server's. "" is no timetable.
 type Hours string
 
-// Timetable is hours that were read.
+// Timetable is a parsed Hours.
 type Timetable struct {
 	Zone string // "": the server's
 	week []span
 	days []exception
 }
 
-// exception is a run of days that are otherwise than their week says.
+// exception is a range of days with other hours than the week's.
 type exception struct {
 	from, to time.Time // midnights, UTC
-	hours    []span    // none: off
+	hours    []span    // none: the nodes are off
 }
 
-// Parse reads hours. Whether there is such a time zone it does not know.
+// Parse parses the hours. It does not check that the time zone exists.
 func (h Hours) Parse() (Timetable, error) {
 	var t Timetable
 	for part := range strings.SplitSeq(string(h), ";") {
@@ -89,11 +89,11 @@ func (t *Timetable) addDays(days, hours string) error {
 	return nil
 }
 
-// stretch is a period during which nodes are on, as two instants, so that an hour that a clock skips or repeats
-// switches nobody twice.
+// stretch is a period during which nodes are on. It is two instants, so that an hour that a clock skips or repeats
+// switches no node twice.
 type stretch struct{ from, to time.Time }
 
-// stretches are those that begin on the day of t, on its clock.
+// stretches returns the periods that begin on the given day. Their times are in the day's time zone.
 func (t Timetable) stretches(day time.Time) []stretch {
 	year, month, date := day.Date()
 	same := time.Date(year, month, date, 0, 0, 0, 0, time.UTC)
@@ -117,7 +117,7 @@ func (t Timetable) stretches(day time.Time) []stretch {
 	return out
 }
 
-// On reports whether nodes are on at a time, which is given on the clock of the timetable's zone.
+// On reports whether nodes are on at a time. The time must be in the timetable's time zone.
 func (t Timetable) On(at time.Time) bool {
 	for _, back := range []int{0, 1} {
 		for _, s := range t.stretches(at.AddDate(0, 0, -back)) {
@@ -129,16 +129,16 @@ func (t Timetable) On(at time.Time) bool {
 	return false
 }
 
-// edgeDays is how far back Edge looks. After a longer outage the next edge counts.
+// edgeDays is how many days back Edge looks. An older switching time is not found.
 const edgeDays = 40
 
-// Edge returns the last time in an interval at which nodes are switched, and whether on or off. Both ends are in the
-// timetable's time zone.
+// Edge returns the last time in an interval at which the timetable switches nodes, and whether on or off. Both ends
+// must be in the timetable's time zone.
 func (t Timetable) Edge(after, until time.Time) (at time.Time, on, found bool) {
 	for back := range edgeDays {
 		day := until.AddDate(0, 0, 1-back)
 		if last := day.AddDate(0, 0, 2); last.Before(after) || last.Before(at) {
-			break // what began on a day ends on the next one
+			break // a period that begins on one day ends on the next at the latest
 		}
 		for _, s := range t.stretches(day) {
 			for _, e := range []time.Time{s.from, s.to} {

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// at is a time on the clock of Berlin, where summer ends on 2026-10-25 at 3:00 and begins on 2027-03-28 at 2:00.
+// at returns a time on the clock of Berlin, where summer time ends on 2026-10-25 at 3:00 and begins on 2027-03-28 at
+// 2:00.
 func at(t *testing.T, s string) time.Time {
 	t.Helper()
 	zone, err := time.LoadLocation("Europe/Berlin")
@@ -39,7 +40,7 @@ func TestHours(t *testing.T) {
 			t.Errorf("%s: %v", when, got)
 		}
 	}
-	// The first exception that a day is in counts: whoever wants the 28th puts it before the holidays.
+	// The first exception that covers a day applies, so an exception for the 28th stands before the holidays.
 	first, err := Hours("2026-12-28 09:00-12:00; " + labHours).Parse()
 	if err != nil || !first.On(at(t, "2026-12-28 10:00")) || first.On(at(t, "2026-12-28 12:00")) ||
 		first.On(at(t, "2026-12-29 10:00")) {
@@ -79,7 +80,7 @@ func TestHoursEdges(t *testing.T) {
 	}
 }
 
-// TestHoursOnDaysOfChangedClocks: each switching time comes once, also in an hour that a clock repeats or skips.
+// TestHoursOnDaysOfChangedClocks: each switching time comes once, also in an hour that the clock repeats or skips.
 func TestHoursOnDaysOfChangedClocks(t *testing.T) {
 	for day, hours := range map[string]Hours{"2026-10-25": "02:15-02:45", "2027-03-28": "02:15-03:30"} {
 		table, err := hours.Parse()
@@ -136,8 +137,8 @@ func TestWanted(t *testing.T) {
 		{nil, nil, "2026-11-23 12:00", false, false},
 		{nil, wish(true, "2026-11-01 12:00"), "2026-11-23 12:00", true, true},
 		{&table, nil, "2026-11-23 12:00", true, true},
-		{&table, wish(true, "2026-11-23 23:00"), "2026-11-23 23:30", true, true},   // somebody works late
-		{&table, wish(true, "2026-11-23 23:00"), "2026-11-24 23:30", false, true},  // but not the next day
+		{&table, wish(true, "2026-11-23 23:00"), "2026-11-23 23:30", true, true},   // an order late in the evening
+		{&table, wish(true, "2026-11-23 23:00"), "2026-11-24 23:30", false, true},  // the next day it has ended
 		{&table, wish(false, "2026-11-23 12:00"), "2026-11-23 13:00", false, true}, // it was switched off at noon
 	} {
 		if on, known := Wanted(c.table, c.wish, at(t, c.now)); on != c.on || known != c.known {

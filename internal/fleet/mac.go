@@ -47,7 +47,7 @@ func (m MAC) BootIF() string { return "01-" + strings.ReplaceAll(m.String(), ":"
 // IsZero reports whether m was never set.
 func (m MAC) IsZero() bool { return m == MAC{} }
 
-// OfOne reports whether m may be one machine's address: neither zero nor multicast.
+// OfOne reports whether m can be the address of one machine: it is neither zero nor multicast.
 func (m MAC) OfOne() bool { return !m.IsZero() && m[0]&1 == 0 }
 
 // MarshalText makes a MAC a JSON string.

@@ -2,7 +2,7 @@ package fleet
 
 import "testing"
 
-// TestMACSpellings: what switches, firmware and servers print is read, and nothing else.
+// TestMACSpellings: the spellings of switches, firmware and servers are accepted, and others are refused.
 func TestMACSpellings(t *testing.T) {
 	const want = "52:54:00:aa:00:05"
 	for _, s := range []string{

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// BootMethod is how a running node comes to its next boot.
+// BootMethod is how a running node goes to its next boot.
 type BootMethod string
 
-// The methods, the shortest first.
+// The methods.
 const (
-	MethodAuto       BootMethod = "auto"        // the shortest that what changes allows
-	MethodSoftReboot BootMethod = "soft-reboot" // the kernel goes on, with another root: systemd 254 and later
+	MethodAuto       BootMethod = "auto"        // the shortest method that the changes allow
+	MethodSoftReboot BootMethod = "soft-reboot" // the running kernel continues with another root: systemd 254 and later
 	MethodKexec      BootMethod = "kexec"       // another kernel, without firmware
 	MethodReboot     BootMethod = "reboot"      // with firmware
 )
@@ -31,7 +31,7 @@ func (m BootMethod) Effective() BootMethod {
 	return m
 }
 
-// Validate returns an error for a method that there is not.
+// Validate returns an error for an unknown method.
 func (m BootMethod) Validate() error {
 	if slices.Contains(BootMethods(), m.Effective()) {
 		return nil
@@ -39,10 +39,10 @@ func (m BootMethod) Validate() error {
 	return fmt.Errorf("method %q: use auto, soft-reboot, kexec or reboot", string(m))
 }
 
-// SoftSystemd is the first version of systemd that goes to another root with the kernel that runs.
+// SoftSystemd is the first version of systemd that can switch to another root under the running kernel.
 const SoftSystemd = 254
 
-// SystemdOf is the number of a package's version, "257.8-1~deb13u1"; 0: it has none.
+// SystemdOf returns the leading number of a package version such as "257.8-1~deb13u1", 0 if there is none.
 func SystemdOf(version string) int {
 	end := strings.IndexFunc(version, func(r rune) bool { return r < '0' || r > '9' })
 	if end < 0 {
@@ -55,11 +55,11 @@ func SystemdOf(version string) int {
 // Change is the difference between what a node runs and its next boot, as far as boot methods depend on it.
 type Change struct {
 	Architecture string // of the node
-	Kernel       bool   // another kernel, or other drivers with it
-	Args         bool   // other kernel arguments, or it is not on record which it has
-	Running      int    // version of systemd; 0: not known
-	Next         int    // of the next boot; 0: not known
-	// what the node keeps that a soft reboot cannot hand over, such as "directories on a volume", or ""
+	Kernel       bool   // another kernel, or other drivers for it
+	Args         bool   // other kernel arguments, or the present ones are not on record
+	Running      int    // version of the running systemd; 0: unknown
+	Next         int    // version of the next boot's systemd; 0: unknown
+	// what the node keeps that a soft reboot cannot take along, such as "directories on a volume"; "": nothing
 	Keeps string
 	Cache bool // the group keeps a cache on a disk
 	Agent bool // the server has another release of the node's program
@@ -88,7 +88,7 @@ func (c Change) NotSoft() string {
 	return c.notTried()
 }
 
-// notTried is for machines on which nobody has seen it work.
+// notTried returns a reason for architectures on which soft reboot and kexec were never tested, "" for others.
 func (c Change) notTried() string {
 	if c.Architecture != "amd64" {
 		return "it was not tried on " + c.Architecture
@@ -96,8 +96,8 @@ func (c Change) notTried() string {
 	return ""
 }
 
-// Choose returns the boot method for a request of m, and the reason. A method that was named is used if it is possible,
-// and else a reboot.
+// Choose returns the boot method for the requested method m, and the reason. If a requested soft reboot is impossible,
+// the method is a reboot.
 func (m BootMethod) Choose(c Change) (BootMethod, string) {
 	soft := c.NotSoft()
 	switch m = m.Effective(); {

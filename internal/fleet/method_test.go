@@ -2,7 +2,7 @@ package fleet
 
 import "testing"
 
-// The method follows from what changes, and the reason is told.
+// The chosen method depends on what changes, and comes with its reason.
 func TestChooseMethod(t *testing.T) {
 	same := Change{Architecture: "amd64", Running: 257, Next: 257}
 	with := func(change func(*Change)) Change { c := same; change(&c); return c }

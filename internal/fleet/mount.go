@@ -12,10 +12,10 @@ import (
 // Mount is a file system that a node mounts.
 type Mount struct {
 	What, Where, Type string
-	Options           string // as the line has them, "" for none: what is sane for a fleet comes from who renders it
+	Options           string // as in the line, "" for none; the code that renders the mount adds defaults for fleets
 }
 
-// networkTypes are file systems that come over a network.
+// networkTypes are file systems that are mounted over a network.
 var networkTypes = []string{
 	"nfs",
 	"nfs4",
@@ -41,7 +41,7 @@ func (m Mount) Network() bool {
 	return strings.Contains(","+m.Options+",", ",_netdev,")
 }
 
-// ParseMount parses a line as fstab(5) has them: WHAT WHERE TYPE [OPTIONS [FREQ [PASSNO]]], with \040 for a blank.
+// ParseMount parses a line of fstab(5): WHAT WHERE TYPE [OPTIONS [FREQ [PASSNO]]], with \040 for a blank.
 func ParseMount(line string) (Mount, error) {
 	f := strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '\t' })
 	if len(f) < 3 || len(line) > 1024 || strings.ContainsAny(line, "\n\r\x00") ||
@@ -51,7 +51,7 @@ func ParseMount(line string) (Mount, error) {
 			line,
 		)
 	}
-	for _, number := range f[min(len(f), 4):min(len(f), 6)] { // for dump and fsck, which no node runs
+	for _, number := range f[min(len(f), 4):min(len(f), 6)] { // for dump and fsck, which nodes do not run
 		if strings.Trim(number, "0123456789") != "" {
 			return Mount{}, fmt.Errorf("mount %q: fields 5 and 6 of fstab are numbers, not %q", line, number)
 		}
@@ -72,7 +72,7 @@ func ParseMount(line string) (Mount, error) {
 	return m, nil
 }
 
-// unescaped replaces \040 and other octal numbers by the characters that they stand for.
+// unescaped replaces \040 and other octal escapes by their characters.
 func unescaped(s string) string {
 	var out []byte
 	for i := 0; i < len(s); i++ {
@@ -86,7 +86,7 @@ func unescaped(s string) string {
 	return string(out)
 }
 
-// unquotedTag takes the quotes of UUID="..." away.
+// unquotedTag removes the quotes of UUID="...".
 func unquotedTag(what string) string {
 	tag, value, ok := strings.Cut(what, "=")
 	if n := len(value); ok && n > 1 && value[0] == '"' && value[n-1] == '"' && strings.Trim(tag, "ABDEILPRTU") == "" {
@@ -96,7 +96,8 @@ func unquotedTag(what string) string {
 }
 
 func (m Mount) validate() error {
-	// They become settings of units: a line break begins another one, a backslash at the end goes on.
+	// The fields become settings of systemd units: a line break would begin another setting, and a backslash at the end
+	// would continue the line.
 	for _, s := range []string{m.What, m.Where, m.Options} {
 		if !utf8.ValidString(s) || strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) >= 0 ||
 			strings.TrimSpace(s) != s || strings.HasSuffix(s, `\`) {
@@ -113,7 +114,7 @@ func (m Mount) validate() error {
 		return nil
 	}
 	if m.Where == "/" || m.Where == "/usr" || m.Where == "/etc" {
-		return fmt.Errorf("%s is the image's", m.Where)
+		return fmt.Errorf("%s belongs to the image", m.Where)
 	}
 	if !strings.HasPrefix(m.Where, "/") || len(m.Where) > 255 {
 		return errors.New("want an absolute path, of at most 255 characters")
@@ -121,12 +122,12 @@ func (m Mount) validate() error {
 	return notSystem(m.Where)
 }
 
-// MountList are the lines of mounts, without comments.
+// MountList returns the lines of mounts, without comments.
 func (k Keeping) MountList() []string {
 	return slices.DeleteFunc(slices.Clone(ValueOf(k.Mounts)), func(s string) bool { return isComment(s, "#") })
 }
 
-// isComment reports whether a line of a file is a comment, or empty. marks begin comments.
+// isComment reports whether a line of a file is empty or a comment. marks has the characters that begin comments.
 func isComment(line, marks string) bool {
 	line = strings.TrimSpace(line)
 	return line == "" || strings.IndexByte(marks, line[0]) >= 0
@@ -150,26 +151,26 @@ func validMounts(k Keeping) error {
 	return nil
 }
 
-// LocalLines tells of the lines of an fstab(5) which ones a machine without its disks cannot mount at boot: swap,
-// disks, pools of disks, and what lies on one of these.
+// LocalLines reports, for each line of an fstab(5), whether a machine without its disks cannot mount it at boot: swap,
+// disks, pools of disks, and mounts on one of these.
 func LocalLines(lines []string) []bool {
 	local := make([]bool, len(lines))
-	var gone []string // where they are mounted
+	var gone []string // mount points of local lines
 	for before := -1; before < len(gone); {
 		before = len(gone)
 		for i, line := range lines {
 			f := strings.Fields(line)
 			if !local[i] && len(f) > 1 && f[0][0] != '#' && onLocalDisk(append(f, "", ""), gone) {
 				local[i] = true
-				gone = append(gone, f[1])
+				gone = append(gone, path.Clean(f[1]))
 			}
 		}
 	}
 	return local
 }
 
-// onLocalDisk judges the fields of one line. Left alone are disks that come by network (_netdev), and what only a
-// person mounts (noauto).
+// onLocalDisk reports whether the fields of one line need a local disk. Network disks (_netdev) and lines that are
+// mounted by hand only (noauto) do not.
 func onLocalDisk(f, gone []string) bool {
 	if strings.Contains(f[3], "_netdev") || strings.Contains(f[3], "noauto") {
 		return false
@@ -181,19 +182,48 @@ func onLocalDisk(f, gone []string) bool {
 		case "tmpfs": // its first field is any word
 			return false
 		}
+		if hypervisorShare(f) {
+			return true
+		}
 		for _, p := range []string{"/dev/", "UUID=", "LABEL=", "PARTUUID=", "PARTLABEL=", "ID="} {
 			if strings.HasPrefix(f[0], p) {
 				return true
 			}
 		}
 	}
-	// A bind names one directory, overlays and unions name several: each word between "," and "/,".
-	words := strings.ReplaceAll(","+f[0]+":"+f[3]+":", ",", ":")
-	words = strings.ReplaceAll(strings.ReplaceAll(words, "=", ":"), ":", "/,")
+	// A bind mount names one directory; overlays and unions name several, in the first field or in options.
+	words := strings.FieldsFunc(f[0]+":"+f[3], func(r rune) bool { return strings.ContainsRune(":,=", r) })
 	for _, g := range gone {
-		if len(g) > 1 && g[0] == '/' && strings.Contains(words, ","+g+"/") {
+		if len(g) > 1 && g[0] == '/' && slices.ContainsFunc(words, func(w string) bool { return isBelow(w, g) }) {
 			return true
 		}
 	}
 	return false
+}
+
+// hypervisorShare reports whether the fields of one line name a directory that a hypervisor shares with its guest.
+func hypervisorShare(f []string) bool {
+	kind := f[2]
+	if kind == "fuse" {
+		kind, _, _ = strings.Cut(f[0], "#") // the program
+	}
+	switch strings.TrimSuffix(strings.TrimPrefix(kind, "fuse."), "-fuse") {
+	case "virtiofs", "vboxsf", "hgfs", "vmhgfs", "prl_fs":
+		return true
+	case "9p":
+		return !strings.Contains(f[3], "trans=tcp") && !strings.Contains(f[3], "trans=rdma")
+	}
+	return false
+}
+
+// isBelow reports whether a directory, which may be a pattern of a union, is dir or below it.
+func isBelow(name, dir string) bool {
+	parts := strings.Split(name, "/")
+	n := strings.Count(dir, "/") + 1
+	if len(parts) < n {
+		return false
+	}
+	top := strings.Join(parts[:n], "/")
+	fits, _ := path.Match(top, dir) // what is no pattern is a name
+	return fits || top == dir
 }

@@ -2,7 +2,7 @@ package fleet
 
 import "testing"
 
-// TestMountTakesFstab: a line that stands in somebody's fstab is taken as it is.
+// TestMountTakesFstab: lines of real fstab files are accepted unchanged.
 func TestMountTakesFstab(t *testing.T) {
 	for line, want := range map[string]Mount{
 		"//fs1/profiles$ /mnt/p cifs credentials=/etc/c 0 0": {
@@ -31,7 +31,7 @@ func TestMountTakesFstab(t *testing.T) {
 	}
 }
 
-// TestSysctlTakesItsFile: so is a line of sysctl.d(5).
+// TestSysctlTakesItsFile: lines of sysctl.d(5) files are accepted unchanged.
 func TestSysctlTakesItsFile(t *testing.T) {
 	lines := []string{"net.ipv4.ip_forward = 1", "-kernel.x=1", "- kernel.x = 1",
 		"net/ipv4/conf/enp3s0.200/forwarding=0",

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// CompareNames is the natural order of names: runs of digits compare as numbers, so pc2 comes before pc10.
-// Names that differ only in leading zeros are ordered by their bytes.
+// CompareNames orders names naturally: runs of digits compare as numbers, so pc2 comes before pc10. Names that differ
+// only in leading zeros are ordered by their bytes.
 func CompareNames(a, b string) int {
 	x, y := a, b
 	for x != "" && y != "" {
@@ -29,7 +29,7 @@ func CompareNames(a, b string) int {
 	return cmp.Compare(a, b)
 }
 
-// digits is the length of the digits at the front of s.
+// digits returns the number of leading digits of s.
 func digits(s string) int {
 	i := 0
 	for i < len(s) && '0' <= s[i] && s[i] <= '9' {

@@ -47,7 +47,7 @@ func ParseNaming(rule string) (Naming, error) {
 	return n, nil
 }
 
-// number reads a decimal number as it stands in names: digits only.
+// number parses a decimal number in a name: digits only, at most nine.
 func number(s string) (int, error) {
 	if s == "" || len(s) > 9 || digits(s) != len(s) {
 		return 0, fmt.Errorf("%q is not a number of at most 9 digits", s)
@@ -55,10 +55,10 @@ func number(s string) (int, error) {
 	return strconv.Atoi(s)
 }
 
-// Name is the name with the number i.
+// Name returns the name with the number i.
 func (n Naming) Name(i int) string { return fmt.Sprintf("%s%0*d%s", n.prefix, n.width, i, n.suffix) }
 
-// Next returns the first name of the rule that is not taken.
+// Next returns the first name of the rule for which taken is false.
 func (n Naming) Next(taken func(name string) bool) (string, error) {
 	for i := n.first; i <= n.last; i++ {
 		name := n.Name(i)

@@ -13,7 +13,7 @@ type NodeState string
 // The two states of a node.
 const (
 	Discovered NodeState = "discovered" // its MAC was seen; it is told to wait
-	Adopted    NodeState = "adopted"    // it boots what its group desires
+	Adopted    NodeState = "adopted"    // it boots the image of its group
 )
 
 // Node is one managed machine. Name is its key; MACs is how it is recognised on the wire.
@@ -24,24 +24,26 @@ type Node struct {
 	Group      string            `json:"group"`
 	Labels     map[string]string `json:"labels,omitempty"`
 	Address    netip.Addr        `json:"address,omitzero"`      // fixed address; zero: from the pool
-	Version    Ref               `json:"version,omitempty"`     // overrides the group's whole value; "" none
-	Follow     bool              `json:"follow,omitempty"`      // Version is a tag, and boots get what it names then
+	Version    Ref               `json:"version,omitempty"`     // overrides the group's image; "": no override
+	Follow     bool              `json:"follow,omitempty"`      // Version is a tag; a boot gets what it names then
 	KernelArgs []string          `json:"kernel_args,omitempty"` // appended after the group's
 	Serial     string            `json:"serial,omitempty"`      // as an operator declared it
-	// what its firmware says of it, which overwrites nothing that was declared
+	// what its firmware reports; it never overwrites a declared value
 	UUID       string `json:"uuid,omitempty"` // SMBIOS system UUID
 	SerialSeen string `json:"serial_seen,omitempty"`
-	// those of its MACs that no operator declared: it was seen with them
+	// the MACs that no operator declared: the server saw the machine use them
 	Learned []MAC `json:"learned_macs,omitempty"`
-	// public key of its machine's TPM that an operator approved; "" none
+	// the learned MACs whose machine became the node by reporting the declared serial number, which proves nothing
+	Claimed []MAC `json:"claimed_macs,omitempty"`
+	// public key of the machine's TPM, approved by an operator; "": none
 	TPMKey  string    `json:"tpm_key,omitempty"`
 	Created time.Time `json:"created"`
 	Seen    time.Time `json:"seen,omitzero"` // last packet or report
 
-	Settings // its own, instead of its group's
+	Settings // its own settings, which override its group's
 }
 
-// SerialNumber is the serial number that was declared for the node, or else the one that its firmware says.
+// SerialNumber returns the declared serial number or, without one, the number that the firmware reports.
 func (n Node) SerialNumber() string { return cmp.Or(n.Serial, n.SerialSeen) }
 
 // OnlyLearned reports whether no operator declared a MAC of the node.
@@ -52,11 +54,11 @@ func (n Node) OnlyLearned() bool {
 // DefaultGroup is the group that exists from the first start and that newly adopted nodes join.
 const DefaultGroup = "default"
 
-// Group is a set of nodes with one desired version.
+// Group is a set of nodes that should run the same image.
 type Group struct {
 	Name       string   `json:"name"`
-	Image      Ref      `json:"image,omitempty"`  // desired: "name@sha256:...", or the tag that it follows
-	Follow     bool     `json:"follow,omitempty"` // Image is a tag, and boots get what it names then
+	Image      Ref      `json:"image,omitempty"`  // what its nodes should run: "name@sha256:...", or a tag
+	Follow     bool     `json:"follow,omitempty"` // Image is a tag; a boot gets what it names then
 	KernelArgs []string `json:"kernel_args,omitempty"`
 
 	Settings
@@ -67,12 +69,12 @@ type CachePolicy string
 
 // The cache policies.
 const (
-	CacheNone CachePolicy = "none" // no more than a boot needs
+	CacheNone CachePolicy = "none" // only what a boot needs
 	CacheRAM  CachePolicy = "ram"  // in memory, until the node is switched off
-	CacheDisk CachePolicy = "disk" // on a disk that was prepared for it, across boots
+	CacheDisk CachePolicy = "disk" // on a disk that was prepared for it; outlives reboots
 )
 
-// Effective is p, or the default for a group that says nothing.
+// Effective returns p, or the default if it is empty.
 func (p CachePolicy) Effective() CachePolicy {
 	if p == "" {
 		return CacheNone
@@ -86,7 +88,7 @@ const (
 	DefaultCacheDisk int64 = 8e9
 )
 
-// CacheOf is the cache of nodes with these settings, nil for none.
+// CacheOf returns the cache of nodes with these settings, nil for none.
 func (s Settings) CacheOf() *Cache {
 	c := &Cache{Kind: ValueOf(s.Cache).Effective(), Size: ValueOf(s.CacheSize)}
 	switch {
@@ -100,17 +102,17 @@ func (s Settings) CacheOf() *Cache {
 	return c
 }
 
-// PeerPolicy reports whether nodes give each other what they have, and which.
+// PeerPolicy says with which other nodes a node shares the objects that it has.
 type PeerPolicy string
 
 // The peer policies.
 const (
-	PeersOn   PeerPolicy = "on"   // all nodes that boot the same, those near by first
+	PeersOn   PeerPolicy = "on"   // all nodes that boot the same version, near ones first
 	PeersOff  PeerPolicy = "off"  // everything comes from servers
-	PeersRack PeerPolicy = "rack" // nodes of the same place only, or where none is declared, of the same subnet
+	PeersRack PeerPolicy = "rack" // nodes of the same place only or, where none is declared, of the same subnet
 )
 
-// Effective is p, or the default for a group that says nothing.
+// Effective returns p, or the default if it is empty.
 func (p PeerPolicy) Effective() PeerPolicy {
 	if p == "" {
 		return PeersOn
@@ -124,7 +126,7 @@ const (
 	LabelSwitch = "switch"
 )
 
-// Place is the rack or switch that an operator declared for a node, or "".
+// Place returns the rack or switch that an operator declared for the node, or "".
 func (n Node) Place() string {
 	if p := n.Labels[LabelRack]; p != "" {
 		return p
@@ -139,11 +141,11 @@ type Lease struct {
 	Host    string     `json:"host,omitempty"`
 	Static  bool       `json:"static,omitempty"`
 	Expires time.Time  `json:"expires"`
-	Bad     bool       `json:"bad,omitempty"`   // somebody else answered there: not offered until Expires
-	Known   bool       `json:"known,omitempty"` // of a node that has registered once, or that an operator declared
+	Bad     bool       `json:"bad,omitempty"`   // another machine has the address: not offered until Expires
+	Known   bool       `json:"known,omitempty"` // the node has registered once, or an operator declared it
 }
 
-// AdoptionPolicy says what happens to a MAC that no node has.
+// AdoptionPolicy says what happens to a machine whose MAC belongs to no node.
 type AdoptionPolicy string
 
 // The adoption policies.

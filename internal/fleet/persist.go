@@ -10,19 +10,19 @@ import (
 // file there.
 const FilePrefix = "file:"
 
-// Kept is a path of a node that outlives its boots.
+// Kept is a path of a node that outlives reboots.
 type Kept struct {
 	Path string
-	File bool // it was said that it is a file
+	File bool // declared with FilePrefix
 }
 
-// ParsePersist parses "/var/log" or "file:/etc/app.conf". What it returns may be no path that can be kept.
+// ParsePersist parses "/var/log" or "file:/etc/app.conf". It does not check that the path can be kept.
 func ParsePersist(s string) Kept {
 	path, file := strings.CutPrefix(s, FilePrefix)
 	return Kept{Path: path, File: file}
 }
 
-// Kept are the paths that are kept.
+// Kept returns the parsed paths that are kept.
 func (k Keeping) Kept() []Kept {
 	var out []Kept
 	for _, s := range k.PersistList() {
@@ -34,8 +34,8 @@ func (k Keeping) Kept() []Kept {
 // maxPersist is how many paths a node may keep.
 const maxPersist = 64
 
-// notKept lists directories that cannot be kept: system directories, those of the image, and those that get files at
-// each boot.
+// notKept lists directories that cannot be kept: system directories, directories of the image, and those that get files
+// at each boot.
 var notKept = []string{
 	"/",
 	"/bin",
@@ -58,7 +58,7 @@ var notKept = []string{
 	"/var/tmp",
 }
 
-// given are files that are put in place at each boot.
+// given are files that Pando writes at each boot.
 var given = []string{"/etc/fstab", "/etc/hostname", "/etc/hosts", "/etc/machine-id", "/etc/resolv.conf", "/etc/shadow"}
 
 func validPersist(list []string) error {
@@ -88,5 +88,5 @@ func validPersist(list []string) error {
 	return nil
 }
 
-// PersistList are the directories and files that are kept, as they were declared.
+// PersistList returns the directories and files that are kept, as declared.
 func (k Keeping) PersistList() []string { return ValueOf(k.Persist) }

@@ -37,22 +37,21 @@ const (
 	PowerNone    PowerMethod = "none"
 )
 
-// PowerTo is a parsed Power: the address of one node's switch.
+// PowerTo is a parsed Power: how to reach the power control of one node.
 type PowerTo struct {
 	Method  PowerMethod
-	Host    string // host, or host:port; of Wake-on-LAN a broadcast address, "": the server's own links
+	Host    string // host or host:port; for Wake-on-LAN a broadcast address, "": the server's own links
 	User    string
 	Plain   bool   // Redfish without TLS
-	System  string // of Redfish: id; "": the only one
-	TLS     string // "": as the system trusts; "any"; "sha256:HEX" of the certificate
+	System  string // Redfish system id; "": the only system
+	TLS     string // how the certificate is checked. "": by the system's CAs; "any"; "sha256:HEX" of the certificate
 	Command string
 }
 
-// Secret reports whether this method wants a password. Of Wake-on-LAN it is the SecureOn password, which few cards
-// have.
+// Secret reports whether the method needs a password. Wake-on-LAN does not: few network cards have a SecureOn password.
 func (p PowerTo) Secret() bool { return p.Method == PowerRedfish || p.Method == PowerIPMI }
 
-// PowerTo reads how node n is switched.
+// PowerTo returns how node n is switched on and off.
 func (n Node) PowerTo(p Power) (PowerTo, error) {
 	to, err := p.parse()
 	if err == nil {
@@ -64,7 +63,7 @@ func (n Node) PowerTo(p Power) (PowerTo, error) {
 	return to, nil
 }
 
-// fill puts what is known of a node into the places of an address.
+// fill replaces the placeholders of an address by values of the node.
 func (n Node) fill(s string) (string, error) {
 	var out strings.Builder
 	for {
@@ -153,7 +152,7 @@ func (p PowerTo) broadcast() error {
 	return nil
 }
 
-// managed checks the address of a management controller, in which places may stand.
+// managed checks the address of a management controller. The address may have placeholders.
 func (p PowerTo) managed() error {
 	probe := strings.NewReplacer("{", "", "}", "").Replace(p.Host)
 	if strings.Count(p.Host, "{") != strings.Count(p.Host, "}") || strings.Contains(p.Host, "{}") {
@@ -184,7 +183,7 @@ func (p *PowerTo) options(text string) error {
 		case key == "tls" && p.Method == PowerRedfish && !p.Plain && validTLS(v):
 			p.TLS = v
 		default:
-			return fmt.Errorf("%s=%s is nothing that can be said of it", key, v)
+			return fmt.Errorf("%s=%s is not an option of an address for %s", key, v, p.Method)
 		}
 	}
 	return nil
@@ -196,7 +195,7 @@ func validTLS(v string) bool {
 	return v == "any" || ok && err == nil && len(b) == 32
 }
 
-// SecureOn reads the password of a network card: six bytes written like a MAC, or four like an address.
+// SecureOn parses the SecureOn password of a network card: six bytes written like a MAC, or four like an IPv4 address.
 func SecureOn(text string) ([]byte, error) {
 	if text == "" {
 		return nil, nil
@@ -211,7 +210,7 @@ func SecureOn(text string) ([]byte, error) {
 	return nil, errors.New("a SecureOn password is six bytes like 01:02:03:04:05:06, or four like 1.2.3.4")
 }
 
-// PowerWish is what somebody last wanted of a node: to be on, or off.
+// PowerWish is the last order for a node: to be on, or off.
 type PowerWish struct {
 	Node string
 	On   bool
@@ -219,8 +218,8 @@ type PowerWish struct {
 	Who  string // "token anna", "hours"
 }
 
-// Wanted reports whether a node should be on: the last order or the timetable, whichever is later. Without either it is
-// unknown. now is in the timetable's time zone.
+// Wanted reports whether a node should be on. The last order counts until the timetable switches next. Without an order
+// and a timetable it is unknown. now must be in the timetable's time zone.
 func Wanted(t *Timetable, wish *PowerWish, now time.Time) (on, known bool) {
 	if t == nil {
 		return wish != nil && wish.On, wish != nil

@@ -26,8 +26,8 @@ func ValidName(kind, s string) error {
 // MarkName turns the words of a mark into its name: "firefox ready" is firefox-ready. ValidName checks the result.
 func MarkName(words string) string { return strings.Join(strings.Fields(words), "-") }
 
-// Split returns the image name, and either a tag or a digest. What people write may have the first digits of the digest
-// only; the registry knows the others.
+// Split returns the image name, and either a tag or a digest. The digest may be a prefix, as people type it; the
+// registry resolves prefixes.
 func (r Ref) Split() (name, tag string, digest Digest, err error) {
 	name, d, hasDigest := strings.Cut(string(r), "@")
 	if hasDigest {
@@ -49,14 +49,14 @@ func (r Ref) Split() (name, tag string, digest Digest, err error) {
 	return name, tag, "", ValidName("tag", tag)
 }
 
-// Whole reports whether the reference says the same tomorrow: it has a tag, or all digits of a digest.
+// Whole reports whether the reference needs no completion: it has a tag, or all digits of a digest.
 func (r Ref) Whole() bool {
 	_, digest, ok := strings.Cut(string(r), "@")
 	_, err := ParseDigest(digest)
 	return !ok || err == nil
 }
 
-// TagList names the tags of an image, for who named another one.
+// TagList returns the tags of an image as text, for the error about a tag that does not exist.
 func TagList(tags []string) string {
 	switch len(tags) {
 	case 0:
@@ -70,7 +70,7 @@ func TagList(tags []string) string {
 // IsTag reports whether the reference names a tag, which moves, and not one version.
 func (r Ref) IsTag() bool { return r != "" && !strings.Contains(string(r), "@") }
 
-// WithTag is the reference with the tag that a bare name means: lab is lab:latest.
+// WithTag returns the reference with the tag that a bare name means: lab becomes lab:latest.
 func (r Ref) WithTag() Ref {
 	if r.IsTag() && !strings.Contains(string(r), ":") {
 		return r + ":" + LatestTag
@@ -78,14 +78,14 @@ func (r Ref) WithTag() Ref {
 	return r
 }
 
-// At is one version of the image that the reference names.
+// At returns a reference to one version of the image that r names.
 func (r Ref) At(d Digest) Ref {
 	name, _, _ := strings.Cut(string(r), "@")
 	name, _, _ = strings.Cut(name, ":")
 	return Ref(name + "@" + string(d))
 }
 
-// Short is the reference for people: lab@1f0b7a3c9d2e.
+// Short returns the reference for people: lab@1f0b7a3c9d2e.
 func (r Ref) Short() string {
 	name, digest, ok := strings.Cut(string(r), "@")
 	if !ok {
@@ -94,7 +94,7 @@ func (r Ref) Short() string {
 	return name + "@" + Digest(digest).Short()
 }
 
-// Running is the version that the reference led to, for people: lab@1f0b7a3c9d2e, or lab:stable 1f0b7a3c9d2e.
+// Running returns the version that the reference resolved to, for people: lab@1f0b7a3c9d2e, or lab:stable 1f0b7a3c9d2e.
 func (r Ref) Running(d Digest) string {
 	if r.IsTag() {
 		return string(r) + " " + d.Short()
@@ -102,7 +102,7 @@ func (r Ref) Running(d Digest) string {
 	return r.Short()
 }
 
-// RefText is what a group or node is to boot, for people.
+// RefText returns what a group or node should boot, for people.
 func RefText(r Ref, follow bool) string {
 	if follow {
 		return "follows " + string(r)
@@ -110,7 +110,7 @@ func RefText(r Ref, follow bool) string {
 	return r.Short()
 }
 
-// validWanted checks what a group or node is to boot.
+// validWanted checks what a group or node should boot.
 func validWanted(r Ref, follow bool) error {
 	if follow && !r.IsTag() {
 		return fmt.Errorf("image %q cannot be followed: name a tag, such as lab:stable", r)

@@ -9,11 +9,11 @@ import (
 // Role is what an operator may do.
 type Role string
 
-// The roles; each may all that those before it may.
+// The roles. Each role includes the ones before it.
 const (
-	Viewer   Role = "viewer"   // look at everything that is no secret
+	Viewer   Role = "viewer"   // read everything except secrets
 	Operator Role = "operator" // change nodes, groups, images, rollouts
-	Admin    Role = "admin"    // also who may do what: users, tokens, keys, and what strangers get
+	Admin    Role = "admin"    // also manage access: users, tokens, keys, and the policy for unknown machines
 )
 
 var roles = []Role{Viewer, Operator, Admin}
@@ -26,7 +26,7 @@ func ParseRole(s string) (Role, error) {
 	return Role(s), nil
 }
 
-// May reports whether a role includes another. An empty role includes none.
+// May reports whether role r includes the role need. An empty role includes none.
 func (r Role) May(need Role) bool {
 	have, want := slices.Index(roles, r), slices.Index(roles, need)
 	return have >= 0 && want >= 0 && have >= want

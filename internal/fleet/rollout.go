@@ -2,29 +2,29 @@ package fleet
 
 import "time"
 
-// Rollout brings the nodes of a group from one version to another, in waves: first a few nodes, the canary, and others
-// when these have passed the gate. While it is live each of its nodes has a target, which its next boot gets instead of
-// the group's image. When it is done the group's image is To; after a rollback it is still From.
+// Rollout brings the nodes of a group from one version to another, in waves: first a few nodes (the canary), and the
+// others when these have passed the gate. While it is live, the next boot of each of its nodes gets the node's target.
+// When it is done, the group's image is To; after a rollback it is still From.
 type Rollout struct {
 	ID     string       `json:"id"` // its group and a number: "lab-3"
 	Group  string       `json:"group"`
-	From   Ref          `json:"from"`  // what the group desired when it began: "name@sha256:..."
+	From   Ref          `json:"from"`  // the group's image when the rollout began: "name@sha256:..."
 	To     Ref          `json:"to"`    // "name@sha256:..."
-	Asked  Ref          `json:"asked"` // To as it was asked for: "lab:next"
+	Asked  Ref          `json:"asked"` // To as the operator gave it: "lab:next"
 	Plan   RolloutPlan  `json:"plan"`
 	State  RolloutState `json:"state"`
-	Reason string       `json:"reason,omitempty"` // why it halted or returned, or what it waits for
+	Reason string       `json:"reason,omitempty"` // why it halted or rolled back, or what it waits for
 	Wave   int          `json:"wave"`             // the wave under way; 0 is the canary
-	Waves  int          `json:"waves"`            // how many there are
-	// how long a server has stepped it; it stands still while no server runs
+	Waves  int          `json:"waves"`            // number of waves
+	// how long servers have run it; it does not advance while no server runs
 	Clock   time.Duration `json:"clock"`
-	Moved   time.Duration `json:"moved"`            // Clock when something last went on
+	Moved   time.Duration `json:"moved"`            // Clock at the last progress
 	Passed  time.Duration `json:"passed"`           // Clock when all nodes of the wave had passed; 0: they have not
-	Stepped time.Time     `json:"stepped"`          // when it was looked after last
-	Nodes   []RolloutNode `json:"nodes"`            // in the order in which they are taken
-	Usual   time.Duration `json:"usual"`            // how long a boot takes here as a rule; 0: not known
+	Stepped time.Time     `json:"stepped"`          // when a server last advanced it
+	Nodes   []RolloutNode `json:"nodes"`            // in the order in which they are updated
+	Usual   time.Duration `json:"usual"`            // usual duration of a boot here; 0: unknown
 	Broken  []string      `json:"broken,omitempty"` // units that had failed on some node of the group when it began
-	// the operator's token, or that it was begun on the server's machine
+	// the operator's token, or that it was started on the server's machine
 	Who     string    `json:"who"`
 	Created time.Time `json:"created"`
 	Ended   time.Time `json:"ended,omitzero"`
@@ -36,11 +36,11 @@ type RolloutState string
 // The states of a rollout.
 const (
 	RolloutRunning     RolloutState = "running"
-	RolloutPaused      RolloutState = "paused"    // by an operator: no node more is taken
-	RolloutHalted      RolloutState = "halted"    // by itself: an operator resumes or aborts it
-	RolloutRollingBack RolloutState = "returning" // its nodes go back to the version before
+	RolloutPaused      RolloutState = "paused"    // by an operator: no further node begins
+	RolloutHalted      RolloutState = "halted"    // by the rollout itself: an operator resumes or aborts it
+	RolloutRollingBack RolloutState = "returning" // its nodes go back to the previous version
 	RolloutDone        RolloutState = "done"      // the group's image is the new version
-	RolloutRolledBack  RolloutState = "returned"  // the group's image is the version before
+	RolloutRolledBack  RolloutState = "returned"  // the group's image is the previous version
 )
 
 // Text is the state for people.
@@ -54,7 +54,7 @@ func (s RolloutState) Text() string {
 	return string(s)
 }
 
-// Live reports whether a rollout in this state decides what nodes boot.
+// Live reports whether a rollout in this state decides what its nodes boot.
 func (s RolloutState) Live() bool { return s != RolloutDone && s != RolloutRolledBack }
 
 // RolloutNode is the progress of a rollout with one node.
@@ -64,14 +64,14 @@ type RolloutNode struct {
 	Target   Ref           `json:"target"` // what its next boot gets
 	Phase    RolloutPhase  `json:"phase"`
 	At       time.Duration `json:"at"`               // the rollout's Clock when the phase began
-	Boot     BootID        `json:"boot,omitempty"`   // the boot that is to end, and then the one that is judged
-	Tries    int           `json:"tries,omitempty"`  // boots that it was asked to end, or that did not last
+	Boot     BootID        `json:"boot,omitempty"`   // the boot that should end; later the boot that is checked
+	Tries    int           `json:"tries,omitempty"`  // boots that were told to end, or that failed
 	Limit    time.Duration `json:"limit,omitempty"`  // how long its boot may take
-	Before   []string      `json:"before,omitempty"` // units that had failed before it was taken
+	Before   []string      `json:"before,omitempty"` // units that had failed before the node was updated
 	Drained  bool          `json:"drained,omitempty"`
-	Silent   bool          `json:"silent,omitempty"` // it is not up
+	Silent   bool          `json:"silent,omitempty"` // the node is not up
 	SilentAt time.Duration `json:"silent_at,omitempty"`
-	Reason   string        `json:"reason,omitempty"` // why it failed, was passed over or was lost
+	Reason   string        `json:"reason,omitempty"` // why it failed, was skipped or became unreachable
 }
 
 // RolloutPhase is the phase of one node in a rollout.
@@ -79,38 +79,38 @@ type RolloutPhase string
 
 // The phases of a node, in their order.
 const (
-	PhaseWaiting   RolloutPhase = "waiting"   // for its turn
-	PhaseDraining  RolloutPhase = "draining"  // the drain hook has not said yet that it is free
-	PhaseRebooting RolloutPhase = "rebooting" // asked to reboot; no new boot was seen
-	PhaseBooting   RolloutPhase = "booting"   // its target
-	PhaseChecking  RolloutPhase = "checking"  // it has booted, and the rest of the gate is looked at
+	PhaseWaiting   RolloutPhase = "waiting"   // no reboot was requested yet
+	PhaseDraining  RolloutPhase = "draining"  // the drain hook has not yet reported the node free
+	PhaseRebooting RolloutPhase = "rebooting" // a reboot was requested; no new boot was seen
+	PhaseBooting   RolloutPhase = "booting"   // it boots its target
+	PhaseChecking  RolloutPhase = "checking"  // it has booted; the other gates are checked
 	PhasePassed    RolloutPhase = "passed"
 	PhaseFailed    RolloutPhase = "failed"   // at the gate
-	PhaseAway      RolloutPhase = "away"     // passed over: it was not up, could not be drained, or did not reboot
-	PhaseReturned  RolloutPhase = "returned" // it has the version before, or its next boot gets it
-	PhaseLost      RolloutPhase = "lost"     // its next boot gets the version before, and it does not come to that
-	PhaseLeft      RolloutPhase = "left"     // not of the group any more, or with a version of its own
+	PhaseAway      RolloutPhase = "away"     // skipped: it was not up, could not be drained, or did not reboot
+	PhaseReturned  RolloutPhase = "returned" // it runs the previous version, or its next boot gets it
+	PhaseLost      RolloutPhase = "lost"     // unreachable: should boot the previous version, and does not boot
+	PhaseLeft      RolloutPhase = "left"     // it left the group, or has an image of its own
 )
 
-// RolloutPlan is how a rollout goes about it.
+// RolloutPlan says how a rollout proceeds.
 type RolloutPlan struct {
-	Canary      Portion  `json:"canary,omitempty"`       // how many nodes are the first wave
-	CanaryNodes []string `json:"canary_nodes,omitempty"` // or which
-	Wave        Portion  `json:"wave,omitempty"`         // how many are each later one; "": all others
+	Canary      Portion  `json:"canary,omitempty"`       // size of the first wave
+	CanaryNodes []string `json:"canary_nodes,omitempty"` // the nodes of the first wave, instead of a size
+	Wave        Portion  `json:"wave,omitempty"`         // size of each later wave; "": all others
 
-	// MaxUnavailable is how many nodes may be down at a time, those that are down for reasons of their own included.
+	// MaxUnavailable is how many nodes may be down at a time, including nodes that are down for other reasons.
 	MaxUnavailable Portion `json:"max_unavailable"`
 
 	Gates    []Gate        `json:"gates"`
-	Soak     time.Duration `json:"soak,omitempty"` // from a wave that has passed to the next
+	Soak     time.Duration `json:"soak,omitempty"` // waiting time between a wave that has passed and the next
 	OnFail   FailPolicy    `json:"on_fail"`
-	Windows  []Window      `json:"windows,omitempty"` // when nodes may be taken; none: always
+	Windows  []Window      `json:"windows,omitempty"` // when nodes may begin; none: always
 	Zone     string        `json:"zone,omitempty"`    // time zone of the windows: "Europe/Berlin"; "": the server's
 	Drain    string        `json:"drain,omitempty"`   // hook that frees a node of work; "": none
-	DrainFor time.Duration `json:"drain_for"`         // how long that may take
-	Undrain  string        `json:"undrain,omitempty"` // hook that gives it work again
-	Reboot   string        `json:"reboot,omitempty"`  // hook that reboots it; "": its agent does
-	Method   BootMethod    `json:"method,omitempty"`  // by which its agent does; "": reboot
+	DrainFor time.Duration `json:"drain_for"`         // how long the drain hook may take
+	Undrain  string        `json:"undrain,omitempty"` // hook that gives the node work again
+	Reboot   string        `json:"reboot,omitempty"`  // hook that reboots the node; "": its agent does
+	Method   BootMethod    `json:"method,omitempty"`  // boot method that the agent uses; "": reboot
 }
 
 // FailPolicy says what a rollout does when a node fails at the gate.
@@ -118,8 +118,8 @@ type FailPolicy string
 
 // The fail policies.
 const (
-	FailReturn FailPolicy = "return" // go back to the version before
-	FailHalt   FailPolicy = "halt"   // take no node more, and wait for an operator
+	FailReturn FailPolicy = "return" // go back to the previous version
+	FailHalt   FailPolicy = "halt"   // begin no further node, and wait for an operator
 )
 
 // Defaults of a plan.
@@ -153,7 +153,7 @@ func (p RolloutPlan) WithDefaults() RolloutPlan {
 	return p
 }
 
-// Versions are the versions that a rollout leaves and goes to, as far as it names them by their digests.
+// Versions returns the versions that a rollout leaves and goes to, as far as it names them by digest.
 func (r Rollout) Versions() (out []Digest) {
 	for _, ref := range []Ref{r.From, r.To} {
 		if _, _, d, err := ref.Split(); err == nil && d != "" {

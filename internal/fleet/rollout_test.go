@@ -101,7 +101,7 @@ func TestRolloutPlan(t *testing.T) {
 	}
 }
 
-// FuzzRolloutText: whatever is typed as a portion, gates or a window is refused, or means something within bounds.
+// FuzzRolloutText: a text for a portion, gates or a window is refused, or its value is within bounds.
 func FuzzRolloutText(f *testing.F) {
 	for _, s := range []string{"10%", "3", "booted:2.5,units,script:x", "Mon-Fri 20:00-06:00", "sat,sun 00:00-24:00",
 		"sun-sun 0:00-0:01", "%", ":", "-", ","} {
@@ -134,7 +134,7 @@ func FuzzRolloutText(f *testing.F) {
 	})
 }
 
-// TestRolloutStateText: people read what a rollout does; the names on the wire stay.
+// TestRolloutStateText: people see words that describe the state; the names on the wire stay.
 func TestRolloutStateText(t *testing.T) {
 	for s, want := range map[RolloutState]string{
 		RolloutRunning: "running", RolloutRollingBack: "rolling back", RolloutRolledBack: "rolled back",

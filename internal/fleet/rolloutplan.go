@@ -21,7 +21,7 @@ func ParsePortion(s string) (Portion, error) {
 	return "", fmt.Errorf("%q: use a number of nodes such as 3, or a share of them such as 10%%", s)
 }
 
-// AtLeast is the portion of n nodes, rounded up.
+// AtLeast returns the portion of n nodes, rounded up.
 func (p Portion) AtLeast(n int) int { return p.of(n, 99) }
 
 // AtMost returns the portion of n nodes, rounded down, but at least one, so that a rollout advances.
@@ -31,7 +31,7 @@ func (p Portion) of(n, round int) int {
 	share, percent := strings.CutSuffix(string(p), "%")
 	k, err := strconv.Atoi(share)
 	if err != nil {
-		return 0 // ParsePortion makes no such
+		return 0 // ParsePortion accepts no such portion
 	}
 	if percent {
 		return (n*k + round) / 100
@@ -41,11 +41,11 @@ func (p Portion) of(n, round int) int {
 
 // Gate is one condition that a node must meet on a new version:
 //
-//	booted          it has booted within three times the usual time
-//	booted:2.5      within so many times the usual time
+//	booted          the node has booted within three times the usual duration
+//	booted:2.5      within that many times the usual duration
 //	units           no unit has failed that had not failed before
-//	speed           boots of the version are not slower than those of the version before
-//	script:NAME     the hook NAME on the server says yes
+//	speed           boots of the version are not slower than those of the previous version
+//	script:NAME     the hook NAME on the server accepts the node
 type Gate string
 
 // The kinds of gates.
@@ -56,22 +56,22 @@ const (
 	GateScript Gate = "script"
 )
 
-// usualTimes is how many times the usual time a boot may take where the gate does not say it.
+// usualTimes is how many times the usual duration a boot may take if the gate does not say.
 const usualTimes = 3
 
-// Kind is the part before the colon.
+// Kind returns the part before the colon.
 func (g Gate) Kind() Gate {
 	kind, _, _ := strings.Cut(string(g), ":")
 	return Gate(kind)
 }
 
-// Arg is the part after the colon.
+// Arg returns the part after the colon.
 func (g Gate) Arg() string {
 	_, arg, _ := strings.Cut(string(g), ":")
 	return arg
 }
 
-// Times is how many times the usual time a boot may take.
+// Times returns how many times the usual duration a boot may take.
 func (g Gate) Times() float64 {
 	if f, err := strconv.ParseFloat(g.Arg(), 64); err == nil {
 		return f
@@ -79,7 +79,7 @@ func (g Gate) Times() float64 {
 	return usualTimes
 }
 
-// ParseGates parses gates with commas between them. Quotes around a script's name are taken off, as people type them.
+// ParseGates parses gates that are separated by commas. It removes quotes around a script's name.
 func ParseGates(s string) ([]Gate, error) {
 	var out []Gate
 	for part := range strings.SplitSeq(s, ",") {
@@ -99,7 +99,7 @@ func ParseGates(s string) ([]Gate, error) {
 	return out, nil
 }
 
-// Validate returns an error for a gate that there is not.
+// Validate returns an error for an unknown gate.
 func (g Gate) Validate() error {
 	arg := g.Arg()
 	switch {
@@ -116,7 +116,7 @@ func (g Gate) Validate() error {
 	return fmt.Errorf("gate %q: use booted, booted:TIMES, units, speed or script:NAME", string(g))
 }
 
-// ValidHook checks the name of a hook: that of a file in the server's directory of hooks, and no path.
+// ValidHook checks the name of a hook: a file name in the server's hook directory, not a path.
 func ValidHook(s string) error { return ValidName("hook", s) }
 
 // Validate returns an error for an invalid field of a plan.
@@ -162,5 +162,5 @@ func (p RolloutPlan) Validate() error {
 	return err
 }
 
-// maxSpan bounds the times of a plan.
+// maxSpan bounds the durations of a plan.
 const maxSpan = 30 * 24 * time.Hour

@@ -9,7 +9,7 @@ import (
 // ScopeKind says how a scope names its nodes.
 type ScopeKind string
 
-// The kinds of scopes. Of two that are for the same node the later one wins.
+// The kinds of scopes. If two scopes cover the same node, the later kind wins.
 const (
 	ForAll   ScopeKind = "all"
 	ForGroup ScopeKind = "group"
@@ -17,7 +17,7 @@ const (
 	ForNode  ScopeKind = "node"
 )
 
-// scopeOrder is the kinds, each before those that win over it.
+// scopeOrder has the kinds in order of precedence, the winner last.
 var scopeOrder = []ScopeKind{ForAll, ForGroup, ForClass, ForNode}
 
 // Scope is the set of nodes that something applies to: all, those of a group or a hardware class, or one. As text it is
@@ -57,7 +57,7 @@ func (s Scope) Validate() error {
 	return fmt.Errorf("%q does not say for which nodes: use all, group:NAME, class:NAME or node:NAME", s.String())
 }
 
-// String is the scope as files and the API have it.
+// String returns the scope as files and the API have it.
 func (s Scope) String() string {
 	if s.Name == "" {
 		return string(s.Kind)
@@ -65,10 +65,10 @@ func (s Scope) String() string {
 	return string(s.Kind) + ":" + s.Name
 }
 
-// MarshalText writes the scope as files and the API have it.
+// MarshalText returns the scope as files and the API have it.
 func (s Scope) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText parses what MarshalText returns.
 func (s *Scope) UnmarshalText(text []byte) (err error) {
 	*s, err = ParseScope(string(text))
 	return err

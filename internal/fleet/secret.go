@@ -10,14 +10,14 @@ import (
 // MaxSecret bounds the value of a secret, in bytes.
 const MaxSecret = 64 << 10
 
-// Secret is a value that config files of some nodes may have in them. Its value is kept apart from it.
+// Secret is a value that config files of some nodes may contain. The value itself is stored apart from it.
 type Secret struct {
 	Name    string    `json:"name"`
-	For     []Scope   `json:"for"` // nodes that may have it; none: nobody may
+	For     []Scope   `json:"for"` // nodes that may have it; empty: no node
 	Changed time.Time `json:"changed,omitzero"`
 }
 
-// Validate reports what of a secret cannot be used.
+// Validate returns an error for the first invalid field of a secret.
 func (s Secret) Validate() error {
 	if err := ValidName("secret", s.Name); err != nil {
 		return err
@@ -34,7 +34,7 @@ func (s Secret) Validate() error {
 	return nil
 }
 
-// ForClasses are the hardware classes that a secret is for by a declaration of before: nobody gets it by them.
+// ForClasses returns the hardware classes in s.For. Old declarations may have them; they give the secret to no node.
 func (s Secret) ForClasses() (out []Scope) {
 	for _, f := range s.For {
 		if f.Kind == ForClass {
@@ -44,26 +44,27 @@ func (s Secret) ForClasses() (out []Scope) {
 	return out
 }
 
-// Covers reports whether a node may have the secret. What a machine says of its hardware does not count.
+// Covers reports whether a node may have the secret. Hardware classes do not count: a machine could report any
+// hardware.
 func (s Secret) Covers(n Node) bool {
 	return slices.ContainsFunc(s.For, func(f Scope) bool { return f.Covers(n, nil) })
 }
 
 // SecretPolicy says what a boot must prove before it gets secrets. With ",wait" a boot waits until it has proved it;
-// without, it continues without secrets.
+// otherwise it continues without secrets.
 type SecretPolicy string
 
 // The secret policies.
 const (
-	SecretsMAC     SecretPolicy = "mac"               // its MAC address, which anybody can send: this trusts the wire
-	SecretsApprove SecretPolicy = "approve-each-boot" // that an operator approves this boot
-	// that it holds the key in the TPM of the machine that an operator approved
+	SecretsMAC     SecretPolicy = "mac"               // its MAC address, which is easily forged: trusts the network
+	SecretsApprove SecretPolicy = "approve-each-boot" // nothing: an operator approves each boot
+	// that the machine holds the TPM key that an operator approved
 	SecretsTPM SecretPolicy = "tpm"
 )
 
 const secretsWait = ",wait"
 
-// Effective is p, or the default for a group that says nothing.
+// Effective returns p, or the default if it is empty.
 func (p SecretPolicy) Effective() SecretPolicy {
 	if p == "" {
 		return SecretsMAC
@@ -71,10 +72,10 @@ func (p SecretPolicy) Effective() SecretPolicy {
 	return p
 }
 
-// Wait reports whether a boot waits until it has proved it.
+// Wait reports whether a boot waits until it has proved what the policy demands.
 func (p SecretPolicy) Wait() bool { return strings.HasSuffix(string(p), secretsWait) }
 
-// Kind is what a boot must prove.
+// Kind returns the policy without ",wait".
 func (p SecretPolicy) Kind() SecretPolicy {
 	return SecretPolicy(strings.TrimSuffix(string(p.Effective()), secretsWait))
 }
@@ -92,18 +93,23 @@ func (p SecretPolicy) Validate() error {
 	return fmt.Errorf("secrets %q: want mac, approve-each-boot or tpm, the last two perhaps with ,wait", string(p))
 }
 
-// Claim is what the server knows of a boot when it decides whether the boot gets secrets.
+// Claim is what the server knows about a boot when it decides whether the boot gets secrets.
 type Claim struct {
 	Policy   SecretPolicy
-	Approved bool   // an operator approved this very boot
-	Proof    string // public key of the TPM that signed its hello; "": none did
-	Trusted  string // that of the machine that an operator approved; "": none
+	Approved bool   // an operator approved this boot
+	Proof    string // public key of the TPM that signed the registration; "": none did
+	Trusted  string // public key of the TPM that an operator approved for the node; "": none
+	Claimed  bool   // only the serial number that the machine reports makes it the node: see Node.Claimed
 }
 
 // Withheld returns why the boot gets no secrets, or "".
 func (c Claim) Withheld() string {
 	switch c.Policy.Kind() {
 	case SecretsMAC:
+		if c.Claimed {
+			return "only the serial number that it reports makes this machine the node: it waits for an operator's " +
+				"approval"
+		}
 		return ""
 	case SecretsApprove:
 		if c.Approved {

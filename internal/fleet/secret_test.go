@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestClaim: who gets secrets, for every policy and everything that can be known.
+// TestClaim: which boots get secrets, for every policy and every state of knowledge.
 func TestClaim(t *testing.T) {
 	keys := []string{"", "right", "wrong"}
 	for _, policy := range []SecretPolicy{"", SecretsMAC, SecretsApprove, SecretsApprove + ",wait", SecretsTPM,
@@ -13,11 +13,12 @@ func TestClaim(t *testing.T) {
 		for _, approved := range []bool{false, true} {
 			for _, proof := range keys {
 				for _, trusted := range []string{"", "right"} {
-					c := Claim{policy, approved, proof, trusted}
+					claimed := proof == "wrong" // on both sides of each policy
+					c := Claim{policy, approved, proof, trusted, claimed}
 					want := false
 					switch policy {
 					case "", SecretsMAC:
-						want = true
+						want = !claimed
 					case SecretsApprove, SecretsApprove + ",wait":
 						want = approved
 					case SecretsTPM, SecretsTPM + ",wait":
@@ -58,7 +59,7 @@ func TestSecretValidate(t *testing.T) {
 	}
 }
 
-// Any machine can say that it has some hardware.
+// A class gives no secrets, because any machine can report any hardware.
 func TestSecretsAreNotForClasses(t *testing.T) {
 	s := Secret{Name: "munge", For: []Scope{{Kind: ForClass, Name: "gpu"}, {Kind: ForNode, Name: "pc1"}}}
 	if err := s.Validate(); err == nil || !strings.Contains(err.Error(), "name groups or nodes") {

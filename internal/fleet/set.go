@@ -28,13 +28,13 @@ type Set struct {
 	groups []string
 }
 
-// MaxSet bounds how many names a set may spell out.
+// MaxSet bounds how many names a set may expand to.
 const MaxSet = 65536
 
-// maxDepth bounds how many parentheses may stand inside each other.
+// maxDepth bounds how deeply parentheses may be nested.
 const maxDepth = 16
 
-// steps are the terms of a set from left to right, each with what it does to those before it.
+// steps are the terms of a set from left to right, each with its operator.
 type steps []step
 
 type step struct {
@@ -59,7 +59,7 @@ func (s steps) match(n Node) bool {
 	return in
 }
 
-// ParseSet parses a node set. The empty set is an error, because nobody means it.
+// ParseSet parses a node set. The empty set is an error, because it is always a mistake.
 func ParseSet(s string) (Set, error) {
 	set := Set{text: s, known: map[string]bool{}, macs: map[MAC]bool{}}
 	p := setParser{rest: s, set: &set}
@@ -73,13 +73,13 @@ func ParseSet(s string) (Set, error) {
 	return set, nil
 }
 
-// String is the set as it was written.
+// String returns the set as it was written.
 func (s Set) String() string { return s.text }
 
-// Names are the names that the set spells out, in the order written: those that are taken away, too.
+// Names returns the names that the set lists, in the order written, including names that it subtracts.
 func (s Set) Names() []string { return s.names }
 
-// Groups returns the groups that the set names, with repetitions.
+// Groups returns the groups that the set names, possibly with repetitions.
 func (s Set) Groups() []string { return s.groups }
 
 // Match reports whether n is in the set.

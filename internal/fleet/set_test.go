@@ -122,7 +122,7 @@ func TestSetSelect(t *testing.T) {
 	}
 }
 
-// FuzzParseSet: whatever is typed, the answer is an error or a set of bounded size whose names are names.
+// FuzzParseSet: every text gives an error, or a set of bounded size whose names are valid.
 func FuzzParseSet(f *testing.F) {
 	for _, s := range []string{"pc[001-120],@lab,room=b12", "52:54:00:12:34:56", "a[1-2]b[3,5]", "pc[1-999999999]",
 		"a[[", "]", "=", "@", ",", "[1-65536][1-65536]",
@@ -172,7 +172,7 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// sorted is what a set spells out, in natural order.
+// sorted returns the names of a set in natural order.
 func sorted(t *testing.T, set string) string {
 	t.Helper()
 	if set == "" {
@@ -186,7 +186,7 @@ func sorted(t *testing.T, set string) string {
 	return strings.Join(names, " ")
 }
 
-// FuzzFold: what is folded spells out the names that went in.
+// FuzzFold: the folded text expands to the original names.
 func FuzzFold(f *testing.F) {
 	for _, s := range []string{"pc001 pc002 pc010", "a b c", "a1b1 a1b2 a2b1", "9 10 11 09", "x999999999 " +
 		"x1000000000", "00 0 000 1 01"} {

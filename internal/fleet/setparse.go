@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// setParser reads a node set from its front.
+// setParser parses a node set from left to right.
 type setParser struct {
 	rest string
 	set  *Set
 }
 
-// joins are the characters between terms, and what else ends one.
+// joins are the operators between terms; ends also has the other characters that end a term.
 const (
 	joins = ",&!^"
 	ends  = joins + "()"
 )
 
-// steps reads terms until the end or a parenthesis that is not its own.
+// steps parses terms up to the end, or up to an unmatched closing parenthesis.
 func (p *setParser) steps(depth int) (steps, error) {
 	var out steps
 	for join := byte(','); ; {
@@ -41,7 +41,7 @@ func (p *setParser) steps(depth int) (steps, error) {
 
 func (p *setParser) blanks() { p.rest = strings.TrimLeft(p.rest, " \t") }
 
-// term reads one term, or a set in parentheses.
+// term parses one term, or a set in parentheses.
 func (p *setParser) term(depth int) (func(Node) bool, error) {
 	p.blanks()
 	if after, ok := strings.CutPrefix(p.rest, "("); ok {
@@ -71,7 +71,7 @@ func (p *setParser) term(depth int) (func(Node) bool, error) {
 	return p.set.has(word)
 }
 
-// word cuts off one term, with its brackets, and with quotes after "=".
+// word cuts off one term, including its brackets and a quoted value after "=".
 func (p *setParser) word() (string, error) {
 	bracket := false
 	for i := 0; i < len(p.rest); i++ {
@@ -102,7 +102,7 @@ func (p *setParser) word() (string, error) {
 	return word, nil
 }
 
-// has is the test that a term stands for.
+// has returns the test that a term stands for.
 func (s *Set) has(term string) (func(Node) bool, error) {
 	if group, ok := strings.CutPrefix(term, "@"); ok {
 		return s.hasGroup(group)

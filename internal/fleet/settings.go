@@ -8,21 +8,19 @@ import (
 	"time"
 )
 
-// Settings are the settings of a group, or of one node that override its group's. A nil field is not set: a node then
-// has its group's value, and a group the default. A node's value replaces the group's; lists are not merged.
-//
-// Image and kernel arguments are not settings: a rollout may decide the image, and the kernel arguments of image,
-// group, class and node are joined.
+// Settings are the settings of a group, or those of one node. A nil field is not set: a node then has its group's
+// value, a group the default. A node's value replaces the group's; lists are not merged. Image and kernel arguments are
+// no settings: a rollout may decide the image, and kernel arguments are concatenated.
 type Settings struct {
 	AuthorizedKeys *[]string      `json:"authorized_keys,omitempty"` // root's, one OpenSSH line each
-	UnlockRoot     *bool          `json:"unlock_root,omitempty"`     // root's password stays as it is in the image
-	RebootAfter    *time.Duration `json:"reboot_after,omitempty"`    // of a stuck boot; negative: never
+	UnlockRoot     *bool          `json:"unlock_root,omitempty"`     // keep root's password as it is in the image
+	RebootAfter    *time.Duration `json:"reboot_after,omitempty"`    // reboots a stuck boot; negative: never
 	WriteLimit     *string        `json:"write_limit,omitempty"`     // size= of the overlay's tmpfs
 	Peers          *PeerPolicy    `json:"peers,omitempty"`
-	Cache          *CachePolicy   `json:"cache,omitempty"` // what nodes keep of what they fetched
+	Cache          *CachePolicy   `json:"cache,omitempty"` // what nodes keep of fetched objects
 	CacheSize      *int64         `json:"cache_size,omitempty"`
-	Offline        *bool          `json:"offline,omitempty"` // boots from disk when no server answers
-	Secrets        *SecretPolicy  `json:"secrets,omitempty"` // what a boot has to show before it gets secrets
+	Offline        *bool          `json:"offline,omitempty"` // boots from its own disk if no server answers
+	Secrets        *SecretPolicy  `json:"secrets,omitempty"` // what a boot must prove before it gets secrets
 	Power          *Power         `json:"power,omitempty"`
 	Hours          *Hours         `json:"hours,omitempty"` // when nodes are switched on and off
 	Sweep          *bool          `json:"sweep,omitempty"` // the server switches nodes on again after a power cut
@@ -30,11 +28,11 @@ type Settings struct {
 	Keeping
 }
 
-// Keeping has the settings for what a node keeps across boots, mounts, and mounts over its root.
+// Keeping has the settings about what a node keeps across boots, its mounts, and extensions.
 type Keeping struct {
 	WriteLayer *string   `json:"write_layer,omitempty"` // see ParseWriteLayer
 	StateOn    *string   `json:"state_on,omitempty"`    // where persistent directories are kept: see ParseState
-	Persist    *[]string `json:"persist,omitempty"`     // the directories, and files: see ParsePersist
+	Persist    *[]string `json:"persist,omitempty"`     // the persistent directories and files: see ParsePersist
 	Mounts     *[]string `json:"mounts,omitempty"`      // lines of fstab(5): see ParseMount
 	Swap       *string   `json:"swap,omitempty"`        // see ParseSwap
 	Users      *[]string `json:"users,omitempty"`       // local users and groups: see ParseUser
@@ -43,7 +41,7 @@ type Keeping struct {
 	Extensions *[]string `json:"extensions,omitempty"`  // programs laid over /usr and /opt: references
 }
 
-// The keys of settings that other packages look up by name.
+// The keys of settings that other packages look up.
 const (
 	SettingImage      = "image"
 	SettingKernelArgs = "kernel_args"
@@ -53,14 +51,14 @@ const (
 	SettingWriteLayer = "write_layer"
 )
 
-// settingTable has one line for each field of Settings, in the order of fleet files and displays. It never changes.
-// It has no function calls, so it is static data and the linker leaves it out of programs that do not use it.
+// settingTable has one entry for each field of Settings, in the order of fleet files and displays. It never changes. It
+// has no function calls, so it is static data and the linker leaves it out of programs that do not use it.
 var settingTable = []Setting{
 	{
 		Key: "authorized_keys", Flag: "authorized-keys", Kind: KindList, Default: "none", Files: true,
 		Usage: "OpenSSH public key of root, or a file of them",
 		slot:  func(s *Settings) slot { return listSlot(&s.AuthorizedKeys) },
-		check: func(s Settings) error { return each(ValueOf(s.AuthorizedKeys), validKeyLine) },
+		check: func(s Settings) error { return each(ValueOf(s.AuthorizedKeys), ValidKeyLine) },
 		brief: func(items []string) string { return fmt.Sprintf("%d keys", len(items)) },
 	},
 	{
@@ -174,7 +172,7 @@ var settingTable = []Setting{
 	{
 		Key: "user_keys", Flag: "user-key", Kind: KindList, Default: "none",
 		Usage: "ssh key of a user, 'NAME ssh-ed25519 AAAA...'",
-		slot:  func(s *Settings) slot { return listSlot(&s.UserKeys) }, // checked with users
+		slot:  func(s *Settings) slot { return listSlot(&s.UserKeys) }, // checked together with users
 	},
 	{
 		Key: "sysctl", Flag: "sysctl", Kind: KindList, Default: "none",
@@ -201,7 +199,7 @@ func ValueOf[T any](v *T) (zero T) {
 	return zero
 }
 
-// each returns the error of the first item that a check refuses.
+// each returns the error of the first item that check refuses.
 func each(items []string, check func(string) error) error {
 	for _, s := range items {
 		if err := check(s); err != nil {
@@ -212,7 +210,7 @@ func each(items []string, check func(string) error) error {
 }
 
 // Of returns the group as a node with the settings s sees it. A setting that depends on one in s (a cache's size on the
-// cache) gets its default, not the group's value, unless s sets it too.
+// cache) gets its default instead of the group's value, unless s sets it too.
 func (s Settings) Of(g Group) Group {
 	for _, x := range settingTable {
 		if x.goesWith(s) {
@@ -229,7 +227,7 @@ func (x Setting) goesWith(s Settings) bool {
 	return ok && first.IsSet(s)
 }
 
-// Merge overwrites s with what by sets.
+// Merge overwrites the settings of s with those that by sets.
 func (s *Settings) Merge(by Settings) {
 	for _, x := range settingTable {
 		if other := x.slot(&by); other.isSet() {
@@ -248,7 +246,7 @@ func (s Settings) Normal() Settings {
 	return s
 }
 
-// Drop removes a setting by its key, and those that belong to it.
+// Drop unsets a setting by its key, and the settings that belong to it.
 func (s *Settings) Drop(key string) error {
 	x, ok := FindSetting(key)
 	if !ok {
@@ -264,7 +262,7 @@ func (s *Settings) Drop(key string) error {
 	return nil
 }
 
-// SettingKeys are the keys of all settings.
+// SettingKeys returns the keys of all settings.
 func SettingKeys() []string {
 	keys := make([]string, len(settingTable))
 	for i, x := range settingTable {
@@ -278,13 +276,13 @@ func (s Settings) Explicit() []Setting {
 	return slices.DeleteFunc(SettingTable(), func(x Setting) bool { return !x.IsSet(s) })
 }
 
-// SettingChange is a setting that two Settings have differently.
+// SettingChange is a setting with different values in two Settings.
 type SettingChange struct {
 	Setting
-	Was, Is string // in words
+	Was, Is string // the values for people
 }
 
-// String is the change for people: "write limit: 50% -> 2g".
+// String returns the change for people: "write limit: 50% -> 2g".
 func (c SettingChange) String() string { return c.Label() + ": " + c.Was + " -> " + c.Is }
 
 // Diff returns the settings that differ. A setting that is not set is shown as the text unset or, if that is "", as its
@@ -320,8 +318,8 @@ func (s Settings) validate() error {
 	return nil
 }
 
-// validOwn checks the settings of a node. The result does not depend on its group, so no change of a group makes a
-// node invalid.
+// validOwn checks the settings of a node. The result does not depend on its group, so a change of the group never makes
+// a node invalid.
 func (s Settings) validOwn() error {
 	for _, x := range settingTable {
 		if x.with != "" && x.IsSet(s) && !x.goesWith(s) {

@@ -11,7 +11,7 @@ import (
 
 func as[T any](v T) *T { return &v }
 
-// every is a node that has every setting of its own: the zero value of each that has no other here.
+// every returns settings of a node that all are set, most of them to their zero value.
 func every() Settings {
 	s := Settings{
 		AuthorizedKeys: &[]string{"ssh-ed25519 AAAA own"},
@@ -63,7 +63,7 @@ func TestSettingsOfAGroup(t *testing.T) {
 	}
 }
 
-// TestSettingTable: each line has what its users need, and no two have the same name.
+// TestSettingTable: each entry has all fields that its users need, and no two have the same name.
 func TestSettingTable(t *testing.T) {
 	known := map[string]bool{}
 	for _, x := range SettingTable() {
@@ -90,7 +90,7 @@ func TestSettingTable(t *testing.T) {
 	}
 }
 
-// TestSettingKeys: the key of a line is the name of its field in JSON.
+// TestSettingKeys: the key of an entry is the JSON name of its field.
 func TestSettingKeys(t *testing.T) {
 	for _, x := range SettingTable() {
 		var s Settings
@@ -104,7 +104,7 @@ func TestSettingKeys(t *testing.T) {
 	}
 }
 
-// TestSettingWords: what a setting says in words is read back to the same.
+// TestSettingWords: a setting's words parse to the same setting.
 func TestSettingWords(t *testing.T) {
 	for _, x := range SettingTable() {
 		s := every()
@@ -162,7 +162,7 @@ func TestSettingsDiff(t *testing.T) {
 	}
 }
 
-// TestSettingsDropAndMerge: each setting is named, can be dropped alone, and comes back by Merge.
+// TestSettingsDropAndMerge: each setting can be listed, dropped alone, and restored by Merge.
 func TestSettingsDropAndMerge(t *testing.T) {
 	keys := func(s Settings) (out []string) {
 		for _, x := range s.Explicit() {

@@ -30,7 +30,7 @@ func ParseSize(s string) (int64, error) {
 	unit, ok := units[strings.TrimSpace(text[i:])]
 	n, err := strconv.ParseInt(text[:i], 10, 64)
 	if err == nil && ok && n >= 0 && float64(n)*unit < math.MaxInt64/8 {
-		return n * int64(unit), nil // exact, where a float is not
+		return n * int64(unit), nil // exact; a float is not
 	}
 	f, err := strconv.ParseFloat(text[:i], 64)
 	if err != nil || !ok || !(f >= 0) || f*unit > math.MaxInt64/8 {
@@ -39,7 +39,7 @@ func ParseSize(s string) (int64, error) {
 	return int64(f * unit), nil
 }
 
-// SizeText is a number of bytes as flags and files have it, exact: 64MB, 8GB; "" for none.
+// SizeText returns a number of bytes as flags and files have it, exact: 64MB, 8GB; "" for 0.
 func SizeText(n int64) string {
 	switch {
 	case n == 0:

@@ -2,13 +2,13 @@ package fleet
 
 import "strings"
 
-// Spelling defines the allowed characters of a name: lower-case letters and digits, and others. It is no regular
+// Spelling defines the allowed characters of a name: lower-case letters, digits, and others. It is not a regular
 // expression because package regexp is large, and the node's program, which checks names too, is sent with every boot.
 type Spelling struct {
-	Capitals bool   // A to Z are letters too
-	Inner    string // characters allowed beside letters and digits, but not at the start
+	Capitals bool   // A to Z are letters, too
+	Inner    string // further allowed characters, but not at the start
 	End      bool   // Inner is allowed at the end too
-	Max      int    // bytes; there is at least one
+	Max      int    // bytes; a name has at least one
 }
 
 // Allows reports whether s has only allowed characters.
@@ -28,7 +28,7 @@ func (p Spelling) letter(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || p.Capitals && c >= 'A' && c <= 'Z'
 }
 
-// isNumber reports whether s is a whole number from 1, of at most so many digits and without a zero before them.
+// isNumber reports whether s is a whole number from 1, of at most the given number of digits, without leading zeros.
 func isNumber(s string, digits int) bool {
 	if s == "" || len(s) > digits || s[0] == '0' {
 		return false

@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// Names are checked by hand for the node's sake; patterns say what was meant.
+// Spelling replaces regular expressions because of the agent's size; here it is compared with them.
 func TestSpelling(t *testing.T) {
 	for name, c := range map[string]struct {
 		allows  func(string) bool
 		pattern string
-		letters string // what trials are drawn from
+		letters string // characters of the random names
 	}{
 		"name":  {word.Allows, `^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$`, "az09AZ._-/ \n"},
 		"label": {label.Allows, `^[A-Za-z0-9]([A-Za-z0-9._/-]{0,62}[A-Za-z0-9])?$`, "azAZ09._-/:\n"},
@@ -40,7 +40,8 @@ func TestSpelling(t *testing.T) {
 	}
 }
 
-// drawn is a short word, or one about as long as names may be: of any of the letters, or mostly of the first.
+// drawn returns a random short word, or one about as long as the longest name, of any of the letters or mostly the
+// first.
 func drawn(r *rand.Rand, letters string) string {
 	n := r.IntN(6)
 	if r.IntN(4) == 0 {

@@ -13,10 +13,10 @@ type StateKind string
 // The kinds.
 const (
 	StateNone      StateKind = ""
-	StateNetwork   StateKind = "network"   // a directory of each node on a file system that is mounted for it
-	StateDirectory StateKind = "directory" // a directory of each node on a file system that the node has mounted anyway
-	StateDisk      StateKind = "disk"      // a partition of the node that bears StatePartition
-	StateVolume    StateKind = "volume"    // a block device of its own that the server has for it
+	StateNetwork   StateKind = "network"   // a directory for each node on a network file system
+	StateDirectory StateKind = "directory" // a directory for each node on a file system that it mounts anyway
+	StateDisk      StateKind = "disk"      // a partition of the node named StatePartition
+	StateVolume    StateKind = "volume"    // a block device that the server provides for the node
 )
 
 // StatePartition is the GPT name of a partition that state may be kept on.
@@ -25,17 +25,17 @@ const StatePartition = "pando-state"
 // State is where the persistent directories of a node are kept.
 type State struct {
 	Kind       StateKind
-	FileSystem string // to mount, or of a disk: "nfs4", "ext4"
-	What       string // to mount: "10.0.0.1:/srv/state"; of StateDirectory the directory
-	Options    string // of the mount
-	Size       int64  // bytes of a volume
+	FileSystem string // of a mount or disk: "nfs4", "ext4"
+	What       string // source of a mount: "10.0.0.1:/srv/state"; for StateDirectory the directory
+	Options    string // of a mount
+	Size       int64  // of a volume, in bytes
 }
 
-// diskFileSystems are those that a disk gets.
+// diskFileSystems are the file systems that a node can make on a disk or volume.
 var diskFileSystems = []string{"ext4", "xfs"}
 
 // ParseState parses where state is kept: "nfs SERVER:/DIR [OPTIONS]" or another type of file system to mount,
-// "directory /DIR" on a file system that is mounted anyway, "disk [ext4|xfs]", "volume SIZE [ext4|xfs]", or "" for
+// "directory /DIR" on a file system that the node mounts anyway, "disk [ext4|xfs]", "volume SIZE [ext4|xfs]", or "" for
 // nowhere.
 func ParseState(s string) (State, error) {
 	f := strings.Fields(s)

@@ -48,8 +48,8 @@ func TestParseSwap(t *testing.T) {
 	}
 }
 
-// What is kept and mounted cannot be the system's, or in one another, and cannot say something else to systemd or a
-// shell.
+// Kept and mounted paths cannot be system directories or inside each other, and cannot contain text with a meaning for
+// systemd or a shell.
 func TestKeepingIsRefused(t *testing.T) {
 	list := func(s ...string) *[]string { return &s }
 	state, volume, quoted := "disk", "volume", "nfs a:/b$(reboot)"
@@ -109,7 +109,7 @@ func TestKeepingIsRefused(t *testing.T) {
 	}
 }
 
-// A node's empty value is a value; a group's is none.
+// An empty value of a node overrides its group's; an empty value of a group is not set.
 func TestSettingsMerge(t *testing.T) {
 	none, nfs := "", "nfs a:/b"
 	g := Group{Settings: Settings{Keeping: Keeping{StateOn: &nfs, Persist: &[]string{"/srv"}}}}

@@ -5,26 +5,26 @@ import (
 	"time"
 )
 
-// StateRecord is what the server knows of a node's state. It outlives the node's deletion.
+// StateRecord is what the server knows about a node's state. It outlives the deletion of the node.
 type StateRecord struct {
 	Node    string       `json:"node"`             // or NODE.deleted-TIME
-	Dir     string       `json:"dir,omitempty"`    // name of its directory where several nodes have theirs
-	Deleted time.Time    `json:"deleted,omitzero"` // when the node was
-	Places  []StatePlace `json:"places,omitempty"` // where it keeps something, or did
-	Orders  []StateOrder `json:"orders,omitempty"` // what is to be done at its next boot
+	Dir     string       `json:"dir,omitempty"`    // name of the node's directory in a shared place
+	Deleted time.Time    `json:"deleted,omitzero"` // when the node was deleted; zero: it was not
+	Places  []StatePlace `json:"places,omitempty"` // where the node keeps state, or kept it before
+	Orders  []StateOrder `json:"orders,omitempty"` // what its next boot should do
 	Last    *StateResult `json:"last,omitempty"`   // the order that ended last
 }
 
-// StatePlace is what a node reported to keep in one place.
+// StatePlace is the state that a node reported to keep in one place.
 type StatePlace struct {
-	Place string     `json:"place"` // the same for all nodes that find each other's state there
-	On    string     `json:"on"`    // as the setting has it
+	Place string     `json:"place"` // identifies the storage; equal for nodes that share it
+	On    string     `json:"on"`    // the setting that led to it
 	Paths []KeptPath `json:"paths,omitempty"`
 	Told  time.Time  `json:"told"`
-	Boot  BootID     `json:"boot,omitempty"` // by which
+	Boot  BootID     `json:"boot,omitempty"` // the boot that reported it
 }
 
-// Shared reports whether the place has a directory for each node. A disk and a volume belong to one node.
+// Shared reports whether the place has a directory for each node. A disk or a volume belongs to one node.
 func (p StatePlace) Shared() bool {
 	return p.Place != string(StateDisk) && p.Place != string(StateVolume)
 }
@@ -32,8 +32,8 @@ func (p StatePlace) Shared() bool {
 // KeptPath is a directory or file that is kept.
 type KeptPath struct {
 	Path  string    `json:"path"`
-	Since time.Time `json:"since,omitzero"` // zero: since before that was written down
-	Bytes int64     `json:"bytes"`          // on the disk; -1: not measured yet
+	Since time.Time `json:"since,omitzero"` // zero: since before the server recorded this
+	Bytes int64     `json:"bytes"`          // on the storage; -1: not measured yet
 }
 
 // StateOrderKind is what an order does to a state.
@@ -41,49 +41,49 @@ type StateOrderKind string
 
 // The kinds of orders.
 const (
-	ResetState StateOrderKind = "reset" // begin anew with what the image has
-	CopyState  StateOrderKind = "copy"  // become what another node has
-	// of a node that was deleted, by any node that keeps its own in the same place
+	ResetState StateOrderKind = "reset" // start again with the content of the image
+	CopyState  StateOrderKind = "copy"  // take over the state of another node
+	// remove the state of a deleted node; done by any node that keeps its own state in the same place
 	RemoveState StateOrderKind = "remove"
-	SendState   StateOrderKind = "send" // give it to the server, for a node that gets at it in no other way
+	SendState   StateOrderKind = "send" // send the state to the server, for a node that cannot reach it otherwise
 )
 
-// StateOrder is an order that a node's next boot carries out once on its state, before anything starts.
+// StateOrder is an order for a node's state. The node's next boot carries it out once, before services start.
 type StateOrder struct {
 	ID   string         `json:"id"`
 	Kind StateOrderKind `json:"kind"`
-	// where; a node that by then keeps its state in another place does nothing
+	// the place that is meant; a node that has since moved its state elsewhere ignores the order
 	Place   string    `json:"place"`
-	Paths   []string  `json:"paths,omitempty"`    // of a reset; none: everything
-	From    string    `json:"from,omitempty"`     // node of a copy
-	FromDir string    `json:"from_dir,omitempty"` // its directory
-	Force   bool      `json:"force,omitempty"`    // copy while that node is on
+	Paths   []string  `json:"paths,omitempty"`    // for a reset; none: everything
+	From    string    `json:"from,omitempty"`     // for a copy: the other node
+	FromDir string    `json:"from_dir,omitempty"` // for a copy: the other node's directory
+	Force   bool      `json:"force,omitempty"`    // copy even if the other node is on
 	Asked   time.Time `json:"asked"`
 	Who     string    `json:"who,omitempty"`
 
-	To string `json:"to,omitempty"` // of a send: the node that it is for, whose copy has the same ID
-	// of a copy: the other node sends its state to the server, and this node fetches it there
+	To string `json:"to,omitempty"` // for a send: the node that gets the state; its copy order has the same ID
+	// for a copy: the other node sends its state to the server, and this node fetches it there
 	Through bool      `json:"through,omitempty"`
-	Sent    time.Time `json:"sent,omitzero"`    // of such a copy: when the server had it; zero: not yet
-	Bytes   int64     `json:"bytes,omitempty"`  // and how much the server has
-	Digest  string    `json:"digest,omitempty"` // and its SHA-256
+	Sent    time.Time `json:"sent,omitzero"`    // for such a copy: when the server had received it; zero: not yet
+	Bytes   int64     `json:"bytes,omitempty"`  // for such a copy: bytes that the server has
+	Digest  string    `json:"digest,omitempty"` // for such a copy: SHA-256 of what the server has
 }
 
 // StateResult is the result of an order.
 type StateResult struct {
 	StateOrder
 	At    time.Time `json:"at"`
-	Error string    `json:"error,omitempty"` // why it was not done
+	Error string    `json:"error,omitempty"` // why it failed
 }
 
-// StateReport is the file below the run directory in which a node's script lists what it keeps, for the report to the
-// server.
+// StateReport is the file below the run directory in which a node's script lists what it keeps. The agent reports it to
+// the server.
 const StateReport = "state-report"
 
-// StateSender is the template of units that send a node's state to the server; an order's id is behind its '@'.
+// StateSender is the name of the template unit that sends a node's state to the server. Its instance is the order's id.
 const StateSender = "pando-state-send"
 
-// String is the order in words.
+// String describes the order.
 func (o StateOrder) String() string {
 	switch {
 	case o.Kind == CopyState:
@@ -96,10 +96,10 @@ func (o StateOrder) String() string {
 	return string(o.Kind)
 }
 
-// Waits reports whether the order is a copy that another node has to send first.
+// Waits reports whether the order is a copy for which the other node has yet to send its state.
 func (o StateOrder) Waits() bool { return o.Through && o.Sent.IsZero() }
 
-// In returns what is known of one place, or nil.
+// In returns the record of one place, or nil.
 func (r *StateRecord) In(place string) *StatePlace {
 	for i := range r.Places {
 		if r.Places[i].Place == place {
@@ -109,7 +109,7 @@ func (r *StateRecord) In(place string) *StatePlace {
 	return nil
 }
 
-// Shared reports whether nodes that keep their state this way have a directory each in one place.
+// Shared reports whether all nodes with this setting have directories in one place.
 func (s State) Shared() bool { return s.Kind == StateNetwork || s.Kind == StateDirectory }
 
 // Done describes the result of an order.

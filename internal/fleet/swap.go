@@ -9,8 +9,8 @@ import (
 const (
 	SwapNone   = "none"
 	SwapZram   = "zram"   // compressed memory, half as large as the memory
-	SwapDisk   = "disk"   // a partition that bears SwapPartition
-	SwapVolume = "volume" // a block device that the server has for one boot: docs/adr/0037-swap-on-volumes.md
+	SwapDisk   = "disk"   // a partition named SwapPartition
+	SwapVolume = "volume" // a block device that the server provides for one boot: docs/adr/0037-swap-on-volumes.md
 )
 
 // SwapPartition is the GPT name of a partition that swap space may be on.
@@ -50,14 +50,14 @@ func swapVolume(s string, f []string) (Swap, error) {
 	if err != nil {
 		return Swap{}, fmt.Errorf("swap %q: %w", s, err)
 	}
-	size &^= 4095 // whole blocks
+	size &^= 4095 // whole blocks of 4 KiB
 	if size < MinSwap || size > MaxSwap {
 		return Swap{}, fmt.Errorf("swap %q: use a volume of %s to %s", s, SizeText(MinSwap), SizeText(MaxSwap))
 	}
 	return Swap{Kind: SwapVolume, Size: size}, nil
 }
 
-// SwapText is the swap space as it was declared, SwapNone for none.
+// SwapText returns the swap space as declared, SwapNone for none.
 func (k Keeping) SwapText() string {
 	if s := ValueOf(k.Swap); s != "" {
 		return s
@@ -65,7 +65,7 @@ func (k Keeping) SwapText() string {
 	return SwapNone
 }
 
-// swapNote reports what swap space costs that is on the server, "" for any other.
+// swapNote warns about swap space on the server; it is "" for other swap space.
 func swapNote(s Settings) string {
 	if s.SwapSpace().Kind != SwapVolume {
 		return ""
@@ -73,7 +73,7 @@ func swapNote(s Settings) string {
 	return "while the server is away, programs stand still whose memory is in its swap space"
 }
 
-// SwapSpace is the parsed swap space. An invalid value counts as none: it was refused when it was set.
+// SwapSpace returns the parsed swap space. An invalid value counts as none; Validate has refused it before.
 func (k Keeping) SwapSpace() Swap {
 	s, err := ParseSwap(k.SwapText())
 	if err != nil {

@@ -8,25 +8,25 @@ import (
 	"time"
 )
 
-// Setting is one line of the settings table. Flags, API description, fleet files, diffs and displays are made from the
-// table and name no setting. A new setting is a field of Settings and a line of the table.
+// Setting is one entry of the settings table. Flags, API description, fleet files, diffs and displays are generated
+// from the table, so that none of them names a setting. A new setting is a field of Settings and an entry of the table.
 type Setting struct {
 	Key      string // its name in JSON, in fleet files and in --inherit: "write_limit"
-	Flag     string // its flag; a list's is called as one of its items: "mount"
+	Flag     string // its flag; for a list the flag of one item: "mount"
 	FlagNone string // flag that empties a list; "": none
 	Kind     Kind
-	Values   []string // the words that it takes; none: any that its check allows
+	Values   []string // the only words that it accepts; none: any that its check accepts
 	Default  string   // what an unset value means, for people
 	Effect   Effect
-	Usage    string // for help and the API's description
+	Usage    string // for help and the API description
 
-	// Files allows a flag to name a file that has one item on each line.
+	// the flag accepts a file that has one item on each line
 	Files bool
 
 	slot   func(*Settings) slot
 	with   string                              // key of the setting that this one belongs to; "": none
-	check  func(Settings) error                // why the value cannot be used; nil: each can
-	actual func(l Layers, all Settings) string // default of one node, where it depends on others; nil: Default
+	check  func(Settings) error                // returns why the value is invalid; nil: every value is valid
+	actual func(l Layers, all Settings) string // default for one node, if it depends on other settings; nil: Default
 	note   func(Settings) string               // warning about the value; nil: none
 	brief  func(items []string) string         // the value in one line; nil: its items
 }
@@ -43,17 +43,17 @@ const (
 	KindList     Kind = "list"     // of texts
 )
 
-// Effect is when a changed setting takes effect.
+// Effect says when a changed setting takes effect.
 type Effect int
 
 // The effects.
 const (
 	AtBoot   Effect = iota // at the next boot of a node
-	AtOnce                 // on nodes that run, too
+	AtOnce                 // also on running nodes
 	ByServer               // in the server: nodes are not told
 )
 
-// byDefault is the word for the default value in flags and files.
+// byDefault stands for the default value in flags and files.
 const byDefault = "default"
 
 // slot gives access to the value of one setting in some Settings.
@@ -94,7 +94,7 @@ func (c cell[T]) read(items []string) error {
 	return nil
 }
 
-// wordSlot is the slot of a setting that is one word. The word "default", and none, are the zero value.
+// wordSlot returns the slot of a setting that is one word. The word "default", and no word, mean the zero value.
 func wordSlot[T comparable](at **T, text func(T) string, parse func(string) (T, error)) slot {
 	words := func(v T) []string {
 		if v == *new(T) {
@@ -130,7 +130,7 @@ func listSlot(at **[]string) slot {
 	return cell[[]string]{at, same, read}
 }
 
-// FindSetting returns the line of the table with this key.
+// FindSetting returns the entry of the table with this key.
 func FindSetting(key string) (Setting, bool) {
 	i := slices.IndexFunc(settingTable, func(x Setting) bool { return x.Key == key })
 	if i < 0 {
@@ -139,7 +139,7 @@ func FindSetting(key string) (Setting, bool) {
 	return settingTable[i], true
 }
 
-// Label is the name of the setting for people: "write limit".
+// Label returns the name of the setting for people: "write limit".
 func (x Setting) Label() string { return strings.ReplaceAll(x.Key, "_", " ") }
 
 // IsSet reports whether s sets the setting.
@@ -174,8 +174,8 @@ func (x Setting) Note(s Settings) string {
 	return x.note(s)
 }
 
-// Set parses the words of a flag or a file. It checks their form only; Validate checks the value. The text that a
-// display shows for the default is accepted as well.
+// Set parses the words of a flag or a file. It checks only their form; Validate checks the value. It also accepts the
+// text that displays show for the default.
 func (x Setting) Set(s *Settings, words ...string) error {
 	err := x.slot(s).read(words)
 	if len(words) == 1 && words[0] == x.Default && (err != nil || x.validate(*s) != nil) {
@@ -187,7 +187,7 @@ func (x Setting) Set(s *Settings, words ...string) error {
 	return nil
 }
 
-// validate returns why the value cannot be used.
+// validate returns why the value is invalid, nil if it is valid.
 func (x Setting) validate(s Settings) error {
 	for _, word := range x.Items(s) {
 		if len(x.Values) > 0 && !slices.Contains(x.Values, word) {
@@ -218,10 +218,10 @@ func ParseBool(s string) (bool, error) {
 	return false, fmt.Errorf("%q: want true or false", s)
 }
 
-// never is the text of a negative duration.
+// never is the text for a negative duration.
 const never = "never"
 
-// parseReboot reads after how long a stuck boot reboots: 10m, never. A negative time is never.
+// parseReboot parses the time after which a stuck boot reboots: 10m, never. A negative duration means never.
 func parseReboot(s string) (time.Duration, error) {
 	if s == never {
 		return -1, nil
@@ -233,7 +233,8 @@ func parseReboot(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// rebootText is after how long a stuck boot reboots, as files have it: a duration, "never", or "" for the default.
+// rebootText returns the time after which a stuck boot reboots, as files have it: a duration, "never", or "" for the
+// default.
 func rebootText(d time.Duration) string {
 	switch {
 	case d < 0:

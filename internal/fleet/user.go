@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// User is a local user of a node, or a group.
+// User is a local user or group of a node.
 type User struct {
 	Name    string
-	ID      int    // of the user, or of the group
-	IsGroup bool   // a group alone
-	Groups  string // that the user is in beside his own, separated by commas
+	ID      int    // UID of the user, or GID of the group
+	IsGroup bool   // a group without a user
+	Groups  string // further groups of the user, separated by commas
 	Shell   string
 	Home    string
 }
@@ -88,18 +88,18 @@ func validUsers(k Keeping) error {
 		known[u.Name] = true
 	}
 	for _, line := range k.UserKeyList() {
-		name, key, _ := strings.Cut(line, " ")
-		if !userName.Allows(name) {
+		name, key := CutUserKey(line)
+		if !userName.Allows(name) || isComment(key, "#") {
 			return fmt.Errorf("user key %.40q: want 'NAME ssh-ed25519 AAAA...'", line)
 		}
-		if err := validKeyLine(key); err != nil {
+		if err := ValidKeyLine(key); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// sysctlKey is a name below /proc/sys, with dots or slashes, and with patterns (sysctl.d(5)).
+// sysctlKey is a path below /proc/sys, with dots or slashes, and with patterns (sysctl.d(5)).
 var sysctlKey = Spelling{Capitals: true, Inner: "._/-*?[]!:@+", End: true, Max: 255}
 
 func validSysctl(list []string) error {
@@ -114,13 +114,15 @@ func validSysctl(list []string) error {
 	return nil
 }
 
-// UserList are users and groups as they were declared.
+// UserList returns users and groups as declared.
 func (k Keeping) UserList() []string { return ValueOf(k.Users) }
 
-// UserKeyList are ssh keys with the user before each.
-func (k Keeping) UserKeyList() []string { return ValueOf(k.UserKeys) }
+// UserKeyList returns ssh keys, each with its user before it, without comments.
+func (k Keeping) UserKeyList() []string {
+	return slices.DeleteFunc(slices.Clone(ValueOf(k.UserKeys)), func(s string) bool { return isComment(s, "#") })
+}
 
-// SysctlList are the settings of the kernel.
+// SysctlList returns the kernel settings, without comments.
 func (k Keeping) SysctlList() []string {
 	return slices.DeleteFunc(slices.Clone(ValueOf(k.Sysctl)), func(s string) bool { return isComment(s, "#;") })
 }

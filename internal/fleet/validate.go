@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Reserved are words that stand for sets of nodes after '@' and so cannot name a group.
+// Words that stand for sets of nodes after '@', and so cannot name a group.
 const (
 	SetAll        = "all"        // every node
 	SetDiscovered = "discovered" // every node that nobody adopted
@@ -16,10 +16,10 @@ const (
 
 var label = Spelling{Capitals: true, Inner: "._/-", Max: 64}
 
-// hostLabel is what stands between the dots of a host name.
+// hostLabel defines one label of a host name, the part between dots.
 var hostLabel = Spelling{Inner: "-", Max: 63}
 
-// isHostName reports whether the kernel and DNS take s as a host name; node names are host names.
+// isHostName reports whether the kernel and DNS accept s as a host name; node names are host names.
 func isHostName(s string) bool {
 	for l := range strings.SplitSeq(s, ".") {
 		if !hostLabel.Allows(l) {
@@ -206,21 +206,6 @@ func isWriteLimit(s string) bool {
 func validWriteLimit(limit string) error {
 	if limit != "" && !isWriteLimit(limit) {
 		return fmt.Errorf("write limit %q: use a share of memory such as 50%%, or a size such as 2g", limit)
-	}
-	return nil
-}
-
-// validKeyLine checks the form of one line of authorized_keys, not the key itself.
-func validKeyLine(k string) error {
-	if strings.Contains(k, "PRIVATE KEY") {
-		return errors.New("that is a private key, which stays with its owner: give the public one, in the file " +
-			"that ends in .pub")
-	}
-	if strings.ContainsAny(k, "\r\n\x00") || len(k) > 16<<10 || len(strings.Fields(k)) < 2 {
-		return fmt.Errorf(
-			"authorized key %.40q: use one line of an OpenSSH public key file (ssh-ed25519 AAAA... name)",
-			k,
-		)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 // end is before its begin ends on the next day; it belongs to the day on which it begins.
 type Window string
 
-// span is a window that was read.
+// span is a parsed window.
 type span struct {
 	days     [7]bool // from Sunday
 	from, to int     // minutes of the day
@@ -26,11 +26,11 @@ func ParseWindow(s string) (Window, error) {
 	return Window(s), err
 }
 
-// Open reports whether t, on the clock of the window's time zone, is in the window.
+// Open reports whether t is in the window. t must be in the window's time zone.
 func (w Window) Open(t time.Time) bool {
 	s, err := w.parse()
 	if err != nil {
-		return false // ParseWindow makes no such
+		return false // ParseWindow accepts no such window
 	}
 	today, minute := int(t.Weekday()), t.Hour()*60+t.Minute()
 	if s.from < s.to {
@@ -65,7 +65,7 @@ func (w Window) parse() (span, error) {
 	return s, nil
 }
 
-// addDays takes "mon" or "mon-fri", also around the week's end.
+// addDays adds "mon" or "mon-fri"; a range may wrap around the week's end.
 func (s *span) addDays(text string) bool {
 	from, to, ranged := strings.Cut(text, "-")
 	if !ranged {
@@ -92,7 +92,7 @@ func dayOf(text string) int {
 	return -1
 }
 
-// minuteOf reads "20:00", 0 to 24:00, as minutes; -1 is no time.
+// minuteOf parses a time from "0:00" to "24:00" and returns its minute of the day, or -1 if it is invalid.
 func minuteOf(text string) int {
 	h, m, ok := strings.Cut(text, ":")
 	hours, err1 := number(h)

@@ -10,22 +10,22 @@ type LayerKind string
 
 // The kinds.
 const (
-	LayerMemory LayerKind = "tmpfs" // memory, as much as is written
+	LayerMemory LayerKind = "tmpfs" // memory; grows with what is written
 	LayerZram   LayerKind = "zram"  // compressed memory
-	LayerDisk   LayerKind = "disk"  // a partition of the node that bears WritePartition
+	LayerDisk   LayerKind = "disk"  // a partition of the node named WritePartition
 )
 
 // WritePartition is the GPT name of a write partition, and the label of its file system.
 const WritePartition = "pando-write"
 
-// WriteLayer is the storage that takes a node's writes to its root.
+// WriteLayer is the storage for a node's writes to its root.
 type WriteLayer struct {
 	Kind LayerKind
-	Keep bool // of LayerDisk: what was written outlives a reboot into the same version
+	Keep bool // of LayerDisk: writes outlive a reboot into the same version
 }
 
-// ParseWriteLayer parses "tmpfs", "zram", "disk", "disk wipe" or "disk keep". "" is tmpfs, and a disk is wiped at each
-// boot unless it is kept.
+// ParseWriteLayer parses "tmpfs", "zram", "disk", "disk wipe" or "disk keep". "" means tmpfs. A disk is wiped at each
+// boot unless "keep" is given.
 func ParseWriteLayer(s string) (WriteLayer, error) {
 	switch strings.Join(strings.Fields(s), " ") {
 	case "", string(LayerMemory):
@@ -59,7 +59,7 @@ func (k Keeping) WriteLayerText() string {
 	return string(LayerMemory)
 }
 
-// Layer returns the parsed write layer. An invalid value was refused when it was set.
+// Layer returns the parsed write layer. An invalid value counts as tmpfs; Validate has refused it before.
 func (k Keeping) Layer() WriteLayer {
 	l, err := ParseWriteLayer(k.WriteLayerText())
 	if err != nil {

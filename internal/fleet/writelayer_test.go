@@ -19,7 +19,7 @@ func TestWriteLayer(t *testing.T) {
 	}
 }
 
-// Drivers of disks travel to those who need them, and to nobody else.
+// Only nodes that need disk drivers get them.
 func TestWantsDisks(t *testing.T) {
 	zram, disk := "zram", "disk keep"
 	for name, c := range map[string]struct {

@@ -11,7 +11,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// config reads config files: by scope, and by path.
+// config reads config files, which are grouped by scope and then by path.
 func (f *fileReader) config(n *yaml.Node) {
 	f.entries(n, "config", func(key, files *yaml.Node) {
 		scope, err := fleet.ParseScope(key.Value)
@@ -59,7 +59,7 @@ func (f *fileReader) configFile(item string, c *fleet.ConfigFile, n *yaml.Node) 
 	}
 }
 
-// content is text, or bytes that YAML has in base64.
+// content reads text, or bytes that the YAML file has in base64.
 func (f *fileReader) content(n *yaml.Node) []byte {
 	text := f.text(n)
 	if f.real(n).Tag != "!!binary" {
@@ -80,7 +80,7 @@ func parseMode(s string) (uint32, error) {
 	return uint32(n), nil
 }
 
-// configTexts are config files as a fleet file has them.
+// configTexts converts config files to their form in a fleet file: by scope, then by path.
 func configTexts(files []fleet.ConfigFile) map[string]map[string]configText {
 	out := map[string]map[string]configText{}
 	for _, c := range files {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
 
 	"go.yaml.in/yaml/v3"
 
@@ -13,7 +14,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// The shapes of a fleet file as it is written. Parse reads by hand what these write; a test holds them together.
+// The structure of a fleet file as it is written. Parse reads the same structure by hand; a test checks that the two
+// agree.
 type (
 	fileText struct {
 		Policy  *policyText           `yaml:"policy,omitempty"`
@@ -98,13 +100,47 @@ func Encode(d api.Declaration) ([]byte, error) {
 			return nil, fmt.Errorf("write node %s: %w", n.Name, err)
 		}
 	}
+	var top yaml.Node
+	if err := top.Encode(out); err != nil {
+		return nil, fmt.Errorf("write fleet file: %w", err)
+	}
+	quoteInvisible(&top)
 	var b bytes.Buffer
 	e := yaml.NewEncoder(&b)
 	e.SetIndent(2)
-	if err := e.Encode(out); err != nil {
+	if err := errors.Join(e.Encode(&top), e.Close()); err != nil {
 		return nil, fmt.Errorf("write fleet file: %w", err)
 	}
-	return b.Bytes(), e.Close()
+	return escapeInvisible(b.String()), nil
+}
+
+// invisible reports whether a character would control a terminal or an editor, such as marks of writing direction. Line
+// breaks and tabs would not.
+func invisible(r rune) bool {
+	return unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
+}
+
+// quoteInvisible puts text with invisible characters into double quotes, where they may be escapes.
+func quoteInvisible(n *yaml.Node) {
+	if n.Kind == yaml.ScalarNode && strings.ContainsFunc(n.Value, invisible) {
+		n.Style = yaml.DoubleQuotedStyle
+	}
+	for _, c := range n.Content {
+		quoteInvisible(c)
+	}
+}
+
+// escapeInvisible writes as escapes what yaml takes for printable.
+func escapeInvisible(text string) []byte {
+	var out strings.Builder
+	for _, r := range text {
+		if invisible(r) {
+			fmt.Fprintf(&out, `\U%08x`, r)
+		} else {
+			out.WriteRune(r)
+		}
+	}
+	return []byte(out.String())
 }
 
 func nodeTextOf(n api.NodeDeclare) nodeText {
@@ -140,7 +176,7 @@ func withSettings(fields any, s fleet.Settings) (*yaml.Node, error) {
 	return &out, nil
 }
 
-// settingValue is a setting as a file has it; the zero value of a word is the word default.
+// settingValue returns a setting as a file has it. The zero value of a one-word setting is the word "default".
 func settingValue(x fleet.Setting, s fleet.Settings) any {
 	items := x.Items(s)
 	switch x.Kind {

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Error returns what is wrong with a file, and where.
+// Error is one error in a file, with its position.
 type Error struct {
 	File   string
 	Line   int    // 0: unknown
-	Column string // of a table: its name; of YAML: "" or its number
+	Column string // of a table: the column's name; of YAML: its number, or ""
 	Text   string
 }
 
@@ -25,7 +25,7 @@ func (e *Error) Error() string {
 	return at + ": " + e.Text
 }
 
-// Errors are all that is wrong with a file.
+// Errors are all errors found in a file.
 type Errors []*Error
 
 func (e Errors) Error() string {
@@ -36,30 +36,60 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// maxErrors bounds how many errors are told of one file.
+// maxErrors bounds how many errors of one file are reported.
 const maxErrors = 20
 
-// problems collects errors.
+// problems collects the errors of a file.
 type problems struct {
-	file string
-	list Errors
+	file  string
+	list  Errors
+	upper upperCase
+}
+
+// upperCase counts the names that are not in lower case, and has the first of them.
+type upperCase struct {
+	line, count int
+	name        string
+}
+
+// lower returns a name in lower case, as it has to be. All names in upper case are one error, which says what to write.
+func (p *problems) lower(line int, name string) string {
+	lower := strings.ToLower(name)
+	if lower == name {
+		return name
+	}
+	if p.upper.count++; p.upper.count == 1 {
+		p.upper.line, p.upper.name = line, name
+	}
+	return lower
+}
+
+func (u upperCase) text() string {
+	text := fmt.Sprintf("names are written in lower case: write %s for %s", strings.ToLower(u.name), u.name)
+	if u.count > 1 {
+		text += fmt.Sprintf(", and so on for %d more", u.count-1)
+	}
+	return text
 }
 
 func (p *problems) add(line int, column, format string, args ...any) {
 	p.list = append(p.list, &Error{p.file, line, column, fmt.Sprintf(format, args...)})
 }
 
-// full reports whether enough was said.
+// full reports whether maxErrors were found, so that reading can stop.
 func (p *problems) full() bool { return len(p.list) >= maxErrors }
 
 func (p *problems) err() error {
+	if u := p.upper; u.count > 0 {
+		p.list, p.upper = append(Errors{{p.file, u.line, "", u.text()}}, p.list...), upperCase{}
+	}
 	if len(p.list) == 0 {
 		return nil
 	}
 	return p.list[:min(len(p.list), maxErrors)]
 }
 
-// keep adds an error of a function that reads one value.
+// keep adds the error of a function that parses one value.
 func (p *problems) keep(err error) {
 	var many Errors
 	var one *Error

@@ -9,15 +9,15 @@ import (
 	"pando/internal/fleet"
 )
 
-// File is a declaration as it was read, with the lines of its items.
+// File is a parsed declaration, with the lines of its items.
 type File struct {
 	api.Declaration
 	Lines map[string]int // "node pc001": 12
-	Note  string         // what people should know of it; "" nothing
-	From  map[int]string // files with the content of config files, by place in Config
+	Note  string         // a note for people about the file; "": none
+	From  map[int]string // index in Config -> file that has the content of the config file
 }
 
-// Parse reads a fleet file. Its errors are Errors: all that is wrong, up to a number.
+// Parse reads a fleet file. Its error is an Errors with at most maxErrors entries.
 func Parse(name string, raw []byte) (File, error) {
 	f := fileReader{reader{problems: problems{file: name}}, File{Lines: map[string]int{}}}
 	text := f.textOf(raw)
@@ -43,14 +43,18 @@ type fileReader struct {
 	out File
 }
 
-// each reads a mapping of names to items, and notes their lines.
+// each returns a reader of a mapping from names to items. The reader records the line of each item.
 func (f *fileReader) each(kind string, read func(name string, n *yaml.Node) error) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		f.entries(n, kind, func(key, value *yaml.Node) {
 			item := kind + " " + key.Value
 			f.out.Lines[item] = key.Line
+			name := key.Value
+			if kind != "secret" {
+				name = f.lower(key.Line, name)
+			}
 			before := len(f.list)
-			if err := read(key.Value, value); err != nil && len(f.list) == before {
+			if err := read(name, value); err != nil && len(f.list) == before {
 				f.add(key.Line, "", "%v", err)
 			}
 		})
@@ -124,7 +128,7 @@ func (f *fileReader) group(name string, n *yaml.Node) error {
 	return g.Validate()
 }
 
-// settings are the keys of the settings table, which groups and nodes share.
+// settings returns readers for the keys of the settings table, which groups and nodes share.
 func (f *fileReader) settings(s *fleet.Settings) map[string]func(*yaml.Node) {
 	known := map[string]func(*yaml.Node){}
 	for _, x := range fleet.SettingTable() {
@@ -145,11 +149,12 @@ func (f *fileReader) settings(s *fleet.Settings) map[string]func(*yaml.Node) {
 
 func (f *fileReader) node(name string, n *yaml.Node) error {
 	d, _ := f.nodeOf(name, n)
+	d.Group = f.lower(n.Line, d.Group)
 	f.out.Nodes = append(f.out.Nodes, d)
 	return valid(d)
 }
 
-// nodeOf reads what is declared of a node, and which keys were given.
+// nodeOf reads the declaration of a node, and returns which keys were given.
 func (f *fileReader) nodeOf(name string, n *yaml.Node) (d api.NodeDeclare, given []string) {
 	d.Name = name
 	known := f.settings(&d.Settings)
@@ -184,7 +189,7 @@ func (f *fileReader) nodeOf(name string, n *yaml.Node) (d api.NodeDeclare, given
 	return d, given
 }
 
-// valid checks a node as far as can be told without the fleet.
+// valid checks a node as far as this is possible without the fleet.
 func valid(d api.NodeDeclare) error {
 	n := fleet.Node{
 		Name:       d.Name,

@@ -122,7 +122,8 @@ func TestParseRefuses(t *testing.T) {
 		"nodes:\n  pc1:\n    address: here":      `x.yaml:3: address "here"`,
 		"nodes:\n  pc1: {name: pc2}":             `unknown key "name"`,
 		"nodes:\n  pc1: {mac: a, macs: b}":       "give one",
-		"nodes:\n  PC1: {serial: x}":             "x.yaml:2: node name",
+		"nodes:\n  pc!1: {serial: x}":            "x.yaml:2: node name",
+		"nodes:\n  PC1: {serial: x}":             "x.yaml:2: names are written in lower case",
 		"nodes:\n  pc1: {labels: {a b: c}}":      "x.yaml:2: node pc1: label",
 		"nodes:\n  pc1: {cache_size: 1GB}":       "cache size belongs to a cache",
 		"classes:\n  x: {match: {pcie: y}}":      `did you mean "pci"?`,
@@ -144,7 +145,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// random makes a declaration that is valid, of any of the things that there are.
+// random returns a valid declaration with random content of all kinds.
 func random(r *rand.Rand) api.Declaration {
 	odd := []string{
 		"a",
@@ -264,7 +265,7 @@ func random(r *rand.Rand) api.Declaration {
 	return d
 }
 
-// TestEncodeIsReadBack: whatever is declared, the file says just that.
+// TestEncodeIsReadBack: every declaration is the same after Encode and Parse.
 func TestEncodeIsReadBack(t *testing.T) {
 	for seed := range uint64(500) {
 		want := random(rand.New(rand.NewPCG(seed, 1)))
@@ -279,6 +280,30 @@ func TestEncodeIsReadBack(t *testing.T) {
 		if !reflect.DeepEqual(got.Declaration, want) {
 			t.Fatalf("seed %d: got\n%+v\nwant\n%+v\n%s", seed, got.Declaration, want, text)
 		}
+	}
+}
+
+// TestInvisibleTextIsEscaped: what would control a terminal is an escape in a written file, and is read back.
+func TestInvisibleTextIsEscaped(t *testing.T) {
+	const text = "a\u202eb\x1b[2J\u2028\U000e0001c"
+	want := api.Declaration{
+		Nodes: []api.NodeDeclare{{NodeCreate: api.NodeCreate{Name: "pc001", Labels: map[string]string{"seat": text}}}},
+		Config: []fleet.ConfigFile{{For: fleet.Scope{Kind: fleet.ForNode, Name: "pc001"}, Path: "/etc/x",
+			Content: []byte("\tplain\n" + text + "\n")}},
+	}
+	file, err := Encode(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.ContainsFunc(string(file), invisible) {
+		t.Errorf("%q", file)
+	}
+	got, err := Parse("export", file)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, file)
+	}
+	if seat := got.Nodes[0].Labels["seat"]; seat != text || string(got.Config[0].Content) != "\tplain\n"+text+"\n" {
+		t.Errorf("read back: %q, %q", seat, got.Config[0].Content)
 	}
 }
 
@@ -377,7 +402,7 @@ func TestParseTableRefuses(t *testing.T) {
 	}
 }
 
-// Config files: their content stands there, or lies beside; what is wrong is told with its line.
+// Config files have their content in the fleet file or in a file beside it. Errors name the line.
 func TestParseConfig(t *testing.T) {
 	f, err := Parse(
 		"fleet.yaml",
@@ -411,7 +436,7 @@ func TestParseConfig(t *testing.T) {
 	}
 }
 
-// Secrets: for whom they are stands there, and never what they are.
+// A fleet file has the scopes of secrets, and never their values.
 func TestParseSecrets(t *testing.T) {
 	f, err := Parse("fleet.yaml", []byte("secrets:\n  munge: {for: ['@cluster', node:pc001]}\n  token: {}\n"))
 	if err != nil {
@@ -442,8 +467,7 @@ func TestParseSecrets(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever a fleet file has in it, it is refused, or what it declares can be written and is read back
-// the same.
+// FuzzParse: every fleet file is refused, or its declaration is the same after Encode and Parse.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(lab))
 	f.Add([]byte("nodes: {a: {labels: {on: off}}, b: *x}"))
@@ -469,7 +493,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzParseTable: a table is refused, or every node in it is one that could be.
+// FuzzParseTable: a table is refused, or every node in it is valid.
 func FuzzParseTable(f *testing.F) {
 	f.Add("room.csv", []byte("name,mac,label:x\npc1,020000000001,y\n"))
 	f.Add("room.csv", []byte("name;serial\n\"a\nb\";c"))

@@ -10,15 +10,15 @@ import (
 	"pando/internal/fleet"
 )
 
-// Lists of hosts that other servers have are taken as they are: ethers(5), dnsmasq's dhcp-host, and host blocks of
-// ISC's dhcpd.conf(5).
+// Host lists of other servers are accepted unchanged: ethers(5), dnsmasq's dhcp-host, and host blocks of ISC's
+// dhcpd.conf(5).
 
 var (
 	iscHost     = regexp.MustCompile(`(?m)^[^#\n]*\bhost\s+\S+\s*\{`)
 	dnsmasqHost = regexp.MustCompile(`(?m)^\s*(dhcp-host\s*=|--dhcp-host[= ])`)
 )
 
-// hostList reads a list of hosts, if the text is one.
+// hostList reads the text if it is a host list, and reports whether it is.
 func (t *tableReader) hostList(text string) bool {
 	switch first := firstLine(text); {
 	case iscHost.MatchString(text):
@@ -81,7 +81,7 @@ func (t *tableReader) ethers(line int, s string) {
 	t.host(line, f[1], []string{f[0]}, "")
 }
 
-// leaseTime is how dnsmasq writes one.
+// leaseTime matches a lease time of dnsmasq.
 var leaseTime = regexp.MustCompile(`^([0-9]+[smhdw]?|infinite)$`)
 
 // dnsmasq reads the value of dhcp-host: MACs, tags, an address, a name and a lease time in any order.
@@ -114,7 +114,7 @@ func (t *tableReader) dnsmasq(line int, s string) {
 	t.host(line, name, macs, address)
 }
 
-// isc reads the host blocks of dhcpd.conf; everything else is left alone.
+// isc reads the host blocks of dhcpd.conf and ignores everything else.
 func (t *tableReader) isc(text string) {
 	words := iscWords(text)
 	for i := 0; i+2 < len(words); i++ {
@@ -139,7 +139,7 @@ func (t *tableReader) isc(text string) {
 			case "hardware":
 				macs = append(macs, next(2))
 			case "fixed-address":
-				if _, err := netip.ParseAddr(next(1)); err == nil { // and not a name
+				if _, err := netip.ParseAddr(next(1)); err == nil { // an address, not a name
 					address = next(1)
 				}
 			case "host-name":
@@ -160,7 +160,7 @@ type iscWord struct {
 
 var iscWordForm = regexp.MustCompile(`#[^\n]*|"[^"\n]*"|[{};,]|[^\s{};,"#]+`)
 
-// iscWords cuts dhcpd.conf into words, without comments.
+// iscWords splits dhcpd.conf into words, without comments.
 func iscWords(text string) (out []iscWord) {
 	line := 0
 	for s := range strings.Lines(text) {
@@ -174,7 +174,7 @@ func iscWords(text string) (out []iscWord) {
 	return out
 }
 
-// host adds a host of a list. A machine with several adapters stands there several times, with one name.
+// host adds one host of a list. A machine with several adapters is listed several times under one name.
 func (t *tableReader) host(line int, name string, macs []string, address string) {
 	if t.full() {
 		return

@@ -3,12 +3,15 @@ package fleetfile
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf16"
+
+	"pando/internal/fleet"
 )
 
-// declared is what a table declares, a line for each node.
+// declared returns what a table declares, one line for each node.
 func declared(f File) string {
 	var b strings.Builder
 	for _, n := range f.Nodes {
@@ -17,7 +20,7 @@ func declared(f File) string {
 	return b.String()
 }
 
-// TestTableOfOtherServers: lists of hosts that other servers have are imported as they are.
+// TestTableOfOtherServers: host lists of other servers are imported unchanged.
 func TestTableOfOtherServers(t *testing.T) {
 	const both = "pc001 [52:54:00:aa:00:01]  10.0.0.11 [name macs address]\n" +
 		"pc002 [52:54:00:aa:00:02 52:54:00:aa:00:03]   [name macs]\n"
@@ -61,7 +64,7 @@ group { next-server 10.0.0.1;
 	}
 }
 
-// TestTableOfExcel: what a spreadsheet saves is read, or is an error that says where it stands and what to do.
+// TestTableOfExcel: files of spreadsheets are read, or give an error with a position and a hint.
 func TestTableOfExcel(t *testing.T) {
 	const table = "name;mac;label:seat\r\nPC001;5254-00aa-0005;Tür\r\nPC002;5254.00aa.0006;2\r\n"
 	words := utf16.Encode([]rune(table))
@@ -97,5 +100,55 @@ func TestTableOfExcel(t *testing.T) {
 	f, err := ParseTable("room.yaml", []byte("- {name: PC001, mac: 525400aa0005, group: Lab}\n"))
 	if err != nil || f.Nodes[0].Name != "pc001" || f.Nodes[0].Group != "lab" || f.Note == "" {
 		t.Errorf("YAML: %v, %+v", err, f)
+	}
+}
+
+// TestSeparatorLineOfExcel: the first line "sep=;" names the separator, and lines keep their numbers.
+func TestSeparatorLineOfExcel(t *testing.T) {
+	for _, first := range []string{"sep=;\r\n", "\"sep=;\"\n", "SEP=;\n"} {
+		f, err := ParseTable("pcs.csv", []byte(first+"name;labels\npc001;rack=1,row=2\n"))
+		if err != nil || len(f.Nodes) != 1 || f.Nodes[0].Labels["row"] != "2" || f.Lines["node pc001"] != 3 {
+			t.Errorf("%q: %+v, %v", first, f, err)
+		}
+	}
+	if f, err := ParseTable("pcs.csv", []byte("sep=\t\nname\tserial\npc001\tCZC12;34\n")); err != nil ||
+		f.Nodes[0].Serial != "CZC12;34" {
+		t.Errorf("a tab: %+v, %v", f, err)
+	}
+}
+
+// TestMACWithBlanks: a cell may have blanks between the bytes of a MAC, and between MACs.
+func TestMACWithBlanks(t *testing.T) {
+	a, b := fleet.MAC{0x52, 0x54, 0, 0xaa, 0, 5}, fleet.MAC{0x52, 0x54, 0, 0xaa, 0, 6}
+	for cell, want := range map[string][]fleet.MAC{
+		"52 54 00 aa 00 05":                    {a},
+		" 52  54 00 aa 00 05 ":                 {a},
+		"5254 00aa 0005":                       {a},
+		"52 54 00 aa 00 05; 52 54 00 aa 00 06": {a, b},
+		"52:54:00:aa:00:05 52:54:00:aa:00:06":  {a, b},
+		"\"52:54:00:aa:00:05,5254-00aa-0006\"": {a, b},
+		"525400aa0005 525400aa0006":            {a, b},
+	} {
+		f, err := ParseTable("pcs.csv", []byte("name,mac\npc001,"+cell+"\n"))
+		if err != nil || !slices.Equal(f.Nodes[0].MACs, want) {
+			t.Errorf("%q: %v, %v", cell, f.Nodes, err)
+		}
+	}
+}
+
+// TestUpperCaseInAFleetFile: names in upper case are one error, which says what to write.
+func TestUpperCaseInAFleetFile(t *testing.T) {
+	text := "groups:\n  LAB: {}\nnodes:\n"
+	for i := range 30 {
+		text += fmt.Sprintf("  PC%03d: {group: LAB}\n", i+1)
+	}
+	_, err := Parse("fleet.yaml", []byte(text))
+	want := "fleet.yaml:2: names are written in lower case: write lab for LAB, and so on for 60 more"
+	if err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	_, err = Parse("fleet.yaml", []byte("nodes:\n  PC001: {group: lab, mac: here}\n"))
+	if err == nil || !strings.Contains(err.Error(), "write pc001 for PC001") || !strings.Contains(err.Error(), "MAC") {
+		t.Errorf("with another mistake: %v", err)
 	}
 }

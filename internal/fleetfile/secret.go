@@ -6,7 +6,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// secret reads for whom a secret is. A file that is kept and passed on is no place for its value.
+// secret reads the scopes of a secret. A fleet file never has its value, because such files are stored and passed on.
 func (f *fileReader) secret(name string, n *yaml.Node) error {
 	s := fleet.Secret{Name: name, For: []fleet.Scope{}}
 	f.fields(n, "secret "+name, map[string]func(*yaml.Node){
@@ -34,7 +34,7 @@ func (f *fileReader) secret(name string, n *yaml.Node) error {
 	return s.Validate()
 }
 
-// secretTexts are secrets as a fleet file has them.
+// secretTexts converts secrets to their form in a fleet file.
 func secretTexts(secrets []fleet.Secret) map[string]secretText {
 	out := map[string]secretText{}
 	for _, s := range secrets {

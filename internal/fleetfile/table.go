@@ -27,11 +27,11 @@ var columns = map[string]string{
 	"kernel_args": "kernel_args",
 }
 
-// labelColumn begins the name of a column that has the values of one label.
+// labelColumn is the prefix of the name of a column with the values of one label.
 const labelColumn = "label:"
 
-// ParseTable parses the nodes of a room: CSV whose first line names the columns, or a YAML list of nodes. Each node
-// is declared with what the table has of it, and nothing else.
+// ParseTable parses a list of nodes: CSV whose first line names the columns, or a YAML list. The declaration of each
+// node has only the fields that the table gives.
 func ParseTable(name string, raw []byte) (File, error) {
 	p := problems{file: name}
 	text := p.textOf(raw)
@@ -88,17 +88,25 @@ func parseList(name string, text []byte) (File, error) {
 type tableReader struct {
 	problems
 	out   File
-	lines []int // of out.Nodes
+	lines []int // line numbers of out.Nodes
 }
 
-// read reads CSV. Commas, semicolons and tabs may be between cells: whichever the first line has.
+// read parses CSV. The separator is a comma, semicolon or tab, as in the first line.
 func (t *tableReader) read(text []byte) {
-	head, _, _ := bytes.Cut(text, []byte("\n"))
+	head, rest, _ := bytes.Cut(text, []byte("\n"))
+	named := excelSeparator(head)
+	if named != 0 {
+		text = append([]byte("\n"), rest...) // an empty line, so that lines keep their numbers
+		head, _, _ = bytes.Cut(rest, []byte("\n"))
+	}
 	r := csv.NewReader(bytes.NewReader(text))
 	for _, c := range []rune{';', '\t'} {
 		if bytes.ContainsRune(head, c) && !bytes.ContainsRune(head, ',') {
 			r.Comma = c
 		}
+	}
+	if named != 0 {
+		r.Comma = named
 	}
 	r.Comment, r.TrimLeadingSpace, r.FieldsPerRecord = '#', r.Comma != '\t', -1
 	names, err := r.Read()
@@ -122,7 +130,7 @@ func (t *tableReader) read(text []byte) {
 		}
 		line, _ := r.FieldPos(0)
 		if strings.TrimSpace(strings.Join(cells, "")) == "" {
-			continue // a spreadsheet's empty line
+			continue // an empty line of a spreadsheet
 		}
 		if len(cells) != len(names) {
 			t.add(line, "", "it has %d cells, and there are %d columns", len(cells), len(names))
@@ -130,6 +138,15 @@ func (t *tableReader) read(text []byte) {
 		}
 		t.cells(line, names, cells)
 	}
+}
+
+// excelSeparator is the separator that Excel's first line "sep=;" names, zero if the line is another.
+func excelSeparator(line []byte) rune {
+	sep, ok := strings.CutPrefix(strings.ToLower(strings.Trim(string(line), "\" \r")), "sep=")
+	if sep = strings.Trim(sep, "\""); ok && len(sep) == 1 && strings.Contains(",;\t|", sep) {
+		return rune(sep[0])
+	}
+	return 0
 }
 
 // head checks the names of the columns.
@@ -165,7 +182,7 @@ func (t *tableReader) head(line int, names []string) []string {
 	return names
 }
 
-// cells makes a node of a line.
+// cells turns the cells of one line into a node.
 func (t *tableReader) cells(line int, names, cells []string) {
 	d := api.NodeDeclare{NodeCreate: api.NodeCreate{}}
 	good := true
@@ -182,7 +199,7 @@ func (t *tableReader) cells(line int, names, cells []string) {
 		if only == "" {
 			only = name // one label
 		}
-		if name != "group" || d.Group != "" { // every node is in some group: an empty cell leaves it there
+		if name != "group" || d.Group != "" { // every node is in a group: an empty cell leaves it there
 			d.Only = append(d.Only, only)
 		}
 	}
@@ -191,7 +208,7 @@ func (t *tableReader) cells(line int, names, cells []string) {
 	}
 }
 
-// lowered is a name in lower case, as nodes and groups have them; it is told once.
+// lowered returns a name in lower case, as node and group names are. A note about it is given once.
 func (t *tableReader) lowered(line int, name string) string {
 	lower := strings.ToLower(name)
 	if lower != name && t.out.Note == "" {
@@ -200,7 +217,7 @@ func (t *tableReader) lowered(line int, name string) string {
 	return lower
 }
 
-// cell puts one cell into a node.
+// cell stores one cell in a node declaration.
 func cell(d *api.NodeDeclare, column, text string) (err error) {
 	if key, ok := strings.CutPrefix(column, labelColumn); ok {
 		return label(d, key, text)
@@ -209,7 +226,7 @@ func cell(d *api.NodeDeclare, column, text string) (err error) {
 	case "name":
 		d.Name, err = text, fleet.ValidNodeName(text)
 	case "mac":
-		for _, s := range words(text) {
+		for _, s := range macWords(text) {
 			m, e := parseMAC(s)
 			d.MACs, err = append(d.MACs, m), errors.Join(err, e)
 		}
@@ -250,7 +267,19 @@ func label(d *api.NodeDeclare, key, value string) error {
 	return fleet.ValidLabel(key, value)
 }
 
-// words are what stands between blanks, semicolons and commas.
+// macWords splits a cell into MACs, which may have blanks between their bytes.
+func macWords(text string) (out []string) {
+	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ';' || r == ',' }) {
+		if part = strings.Join(strings.Fields(part), " "); isMAC(part) {
+			out = append(out, part)
+			continue
+		}
+		out = append(out, strings.Fields(part)...)
+	}
+	return out
+}
+
+// words splits a cell at blanks, semicolons and commas.
 func words(s string) []string {
 	return strings.FieldsFunc(s, func(r rune) bool { return r == ' ' || r == ';' || r == ',' || r == '\t' })
 }
@@ -268,7 +297,7 @@ func (t *tableReader) row(line int, d api.NodeDeclare) error {
 	return nil
 }
 
-// twice finds what two lines say of one thing.
+// twice reports names, MACs, serial numbers and addresses that two lines have.
 func (t *tableReader) twice() {
 	seen := map[string]int{}
 	for i, d := range t.out.Nodes {

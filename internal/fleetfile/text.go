@@ -8,7 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// textOf makes UTF-8 of what spreadsheets and editors save. What it cannot be is an error that says what to do.
+// textOf converts what spreadsheets and editors save to UTF-8. For other encodings it adds an error that says what to
+// do.
 func (p *problems) textOf(raw []byte) []byte {
 	switch {
 	case bytes.HasPrefix(raw, []byte("PK\x03\x04")):
@@ -41,7 +42,7 @@ func (p *problems) textOf(raw []byte) []byte {
 	return raw
 }
 
-// addAt adds an error at a byte, with its line, and its column in characters.
+// addAt adds an error for a byte offset, with its line and its column in characters.
 func (p *problems) addAt(raw []byte, at int, text string) {
 	begin := bytes.LastIndexByte(raw[:at], '\n') + 1
 	p.add(1+bytes.Count(raw[:at], []byte("\n")), fmt.Sprint(utf8.RuneCount(raw[begin:at])+1), "%s", text)

@@ -10,7 +10,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// byDefault is the value of a setting that says: as if nothing were set.
+// byDefault is the word that resets a setting to its default.
 const byDefault = "default"
 
 func parseMAC(s string) (fleet.MAC, error) { return fleet.ParseMAC(s) }
@@ -23,7 +23,7 @@ func parseAddress(s string) (string, error) {
 	return a.String(), fleet.ValidAddress(a)
 }
 
-// value reads one word with a function; "default" is the zero value.
+// value parses one word with the function read; "default" gives the zero value.
 func value[T any](r *reader, n *yaml.Node, read func(string) (T, error)) (v T) {
 	text := r.text(n)
 	if text == byDefault {

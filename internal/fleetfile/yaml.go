@@ -9,17 +9,17 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// reader walks a YAML document by hand: a decoder would take a key that it does not know for a type of Go, and "on"
+// reader walks a YAML document by hand. A decoder would name Go types in its error for an unknown key, and take "on"
 // for true.
 type reader struct {
 	problems
 	visits int
 }
 
-// maxVisits bounds the values of a document: aliases let a short text stand for a very long one.
+// maxVisits bounds the values of a document, because aliases can expand a short text to a very long one.
 const maxVisits = 2_000_000
 
-// parse returns the top of a document; nil and an error when there is none.
+// parse returns the top node of a document, or nil after it has added an error.
 func (r *reader) parse(text []byte) *yaml.Node {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
@@ -33,7 +33,7 @@ func (r *reader) parse(text []byte) *yaml.Node {
 	return doc.Content[0]
 }
 
-// real follows an alias, and counts.
+// real follows an alias, and counts visited values.
 func (r *reader) real(n *yaml.Node) *yaml.Node {
 	if r.visits++; r.visits == maxVisits {
 		r.add(n.Line, "", "the file stands for more than %d values", maxVisits)
@@ -46,7 +46,7 @@ func (r *reader) real(n *yaml.Node) *yaml.Node {
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// entries calls fn with each key of a mapping, none twice.
+// entries calls fn for each key of a mapping. A repeated key is an error.
 func (r *reader) entries(n *yaml.Node, what string, fn func(key, value *yaml.Node)) {
 	if n = r.real(n); isNull(n) {
 		return
@@ -74,7 +74,8 @@ func (r *reader) entries(n *yaml.Node, what string, fn func(key, value *yaml.Nod
 	}
 }
 
-// fields reads a mapping whose keys are known. A key without a value is one that is not there.
+// fields reads a mapping with known keys. A key without a value counts as absent. It returns the keys that have a
+// value.
 func (r *reader) fields(n *yaml.Node, what string, known map[string]func(*yaml.Node)) (given []string) {
 	r.entries(n, what, func(key, value *yaml.Node) {
 		read, ok := known[key.Value]
@@ -91,7 +92,7 @@ func (r *reader) fields(n *yaml.Node, what string, known map[string]func(*yaml.N
 	return given
 }
 
-// text reads one word.
+// text reads a single value.
 func (r *reader) text(n *yaml.Node) string {
 	if n = r.real(n); n.Kind != yaml.ScalarNode {
 		r.add(n.Line, "", "want one value, not several")
@@ -100,7 +101,7 @@ func (r *reader) text(n *yaml.Node) string {
 	return n.Value
 }
 
-// words reads a list of words; one word is a list too.
+// words reads a list of words. A single word is a list of one.
 func (r *reader) words(n *yaml.Node) []string {
 	if n = r.real(n); n.Kind == yaml.ScalarNode {
 		return []string{n.Value}
@@ -119,7 +120,7 @@ func (r *reader) words(n *yaml.Node) []string {
 	return out
 }
 
-// unknown reports what was meant by a word that is not one of the known.
+// unknown returns an error text for an unknown word, with the known word that was probably meant.
 func unknown(word string, known []string) string {
 	best, distance := "", 1+len(word)/2
 	for _, k := range known {
@@ -133,7 +134,7 @@ func unknown(word string, known []string) string {
 	return fmt.Sprintf("unknown key %q; the keys are %s", word, strings.Join(known, ", "))
 }
 
-// distanceOf counts the letters to insert, remove or replace to make b of a (Levenshtein).
+// distanceOf returns the Levenshtein distance of a and b: letters to insert, remove or replace.
 func distanceOf(a, b string) int {
 	if len(a) > 64 {
 		return len(a)

@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// BootClass names the hardware class of a boot.
+// BootClass returns the name of the hardware class of a boot, "" if unknown.
 func BootClass(b registry.Boot) string {
 	var h fleet.Hardware
 	if json.Unmarshal(b.Hardware, &h) != nil {
-		return "" // it registered without
+		return "" // the boot has reported no hardware
 	}
 	return HardwareClass(h)
 }
 
-// HardwareClass names hardware by vendor and product, "" when the machine tells neither. Boots of one class load the
-// same drivers and firmware, so they read the same.
+// HardwareClass returns a name for hardware made of vendor and product, "" if the machine reports neither. Boots of one
+// class load the same drivers and firmware, so they read the same data.
 func HardwareClass(h fleet.Hardware) string {
 	var out strings.Builder
 	dash := false
@@ -35,5 +35,5 @@ func HardwareClass(h fleet.Hardware) string {
 	return strings.TrimRight(out.String()[:min(out.Len(), maxClass)], "-")
 }
 
-// maxClass is the longest name of a hardware class, as the format of boot packs has it.
+// maxClass is the longest name of a hardware class that the format of boot packs allows.
 const maxClass = 63

@@ -6,7 +6,7 @@ import (
 	"pando/internal/registry"
 )
 
-// Desired returns a function from a node to the version that its next boot gets, "" where nothing resolves.
+// Desired returns a function that returns the version of a node's next boot, "" if its image does not resolve.
 func Desired(tx *registry.Tx) (func(fleet.Node) fleet.Digest, error) {
 	groups, err := tx.Groups()
 	if err != nil {
@@ -28,7 +28,7 @@ func Desired(tx *registry.Tx) (func(fleet.Node) fleet.Digest, error) {
 		}
 		d, ok := known[ref]
 		if !ok {
-			// What does not resolve is shown as nothing: the boot says why, when there is one.
+			// An image that does not resolve is no error here: the next boot reports it.
 			d, _ = tx.Resolve(ref)
 			known[ref] = d
 		}

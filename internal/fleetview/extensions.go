@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Extensions returns the extensions that are declared for each node that has some, by the node's name.
+// Extensions returns the declared extensions of each node that has some, by the node's name.
 func Extensions(tx *registry.Tx) (map[string][]string, error) {
 	all, err := tx.Groups()
 	if err != nil {
@@ -26,7 +26,7 @@ func Extensions(tx *registry.Tx) (map[string][]string, error) {
 	return out, err
 }
 
-// ExtensionsChanged lists the nodes whose declared extensions are others than before.
+// ExtensionsChanged returns the names of nodes whose declared extensions differ from before.
 func ExtensionsChanged(tx *registry.Tx, before map[string][]string) ([]string, error) {
 	now, err := Extensions(tx)
 	var out []string
@@ -44,8 +44,8 @@ func ExtensionsChanged(tx *registry.Tx, before map[string][]string) ([]string, e
 	return out, err
 }
 
-// NodesWithExtension lists the nodes that have an extension by its name, with whatever tag: where the one that a
-// tag points at does not fit, the newest that fits is taken.
+// NodesWithExtension returns the names of nodes that have an extension by name, with any tag. The tag does not matter,
+// because a node may get a version that the tag does not point at.
 func NodesWithExtension(tx *registry.Tx, image string) ([]string, error) {
 	now, err := Extensions(tx)
 	var out []string

@@ -6,7 +6,7 @@ import (
 	"pando/internal/registry"
 )
 
-// Groups adds to each group its number of adopted nodes and the version that its image resolves to.
+// Groups returns groups with their number of adopted nodes and the version that their image resolves to.
 func Groups(tx *registry.Tx, groups []fleet.Group) ([]api.Group, error) {
 	nodes, err := tx.Nodes()
 	if err != nil {
@@ -31,7 +31,7 @@ func Groups(tx *registry.Tx, groups []fleet.Group) ([]api.Group, error) {
 	return out, nil
 }
 
-// Rollout is the API view of a rollout, with its nodes and their number in each phase.
+// Rollout converts a rollout for the API, with its nodes and their number in each phase.
 func Rollout(r fleet.Rollout) api.Rollout {
 	out := api.Rollout{Rollout: r, Phases: map[fleet.RolloutPhase]int{}}
 	for _, n := range r.Nodes {
@@ -43,7 +43,7 @@ func Rollout(r fleet.Rollout) api.Rollout {
 	return out
 }
 
-// Rollouts returns the API views of rollouts, without their nodes.
+// Rollouts returns rollouts for the API, without their nodes.
 func Rollouts(tx *registry.Tx, f registry.RolloutFilter) ([]api.Rollout, error) {
 	all, err := tx.Rollouts(f)
 	out := []api.Rollout{}

@@ -13,19 +13,20 @@ import (
 	"time"
 )
 
-// SilentAfter is how long after it was last seen a node still counts as running its latest boot, for what is deleted.
+// SilentAfter is how long after it was last seen a node still counts as running its latest boot, when something is to
+// be deleted.
 const SilentAfter = 7 * 24 * time.Hour
 
 // Nodes makes API views of nodes.
 type Nodes struct {
 	Registry *registry.Registry
-	LastSeen func(fleet.Node) time.Time // the last sign of life of a node
-	Address  func(fleet.MAC) netip.Addr // from where a node reported last; nil: not known
-	// State is how a node's latest boot is; nil: what its events say, for who asks for nobody's eyes
+	LastSeen func(fleet.Node) time.Time // when a node was last seen
+	Address  func(fleet.MAC) netip.Addr // address of a node's last report; nil: unknown
+	// State returns the state of a node's latest boot. If it is nil, the state follows from the boot's events alone.
 	State func(context.Context, fleet.Node, registry.Progress) (trace.State, error)
 }
 
-// Views joins nodes with what they should run and with their latest boots.
+// Views returns nodes for the API, with the versions that they should run and their latest boots.
 func (v Nodes) Views(ctx context.Context, tx *registry.Tx, nodes []fleet.Node) ([]api.Node, error) {
 	want, err := Desired(tx)
 	if err != nil {
@@ -76,7 +77,7 @@ func (v Nodes) Views(ctx context.Context, tx *registry.Tx, nodes []fleet.Node) (
 	return out, nil
 }
 
-// address is where the machine of a boot is: from where it reported, else what it had when it booted.
+// address returns the address of a boot's machine: that of its last report, else that at the boot.
 func (v Nodes) address(b registry.Boot) netip.Addr {
 	if v.Address != nil {
 		if a := v.Address(b.MAC); a.IsValid() {
@@ -115,7 +116,7 @@ func AddStatus(n *api.Node, b registry.Boot, p registry.Progress) error {
 	return nil
 }
 
-// joinHardware adds the hardware that a node reported, and the classes that it belongs to by that.
+// joinHardware adds the hardware that a node reported, and its classes.
 func joinHardware(n *api.Node, hardware map[string]fleet.Hardware, classes []fleet.Class) {
 	h, ok := hardware[n.Name]
 	if !ok {
@@ -127,7 +128,7 @@ func joinHardware(n *api.Node, hardware map[string]fleet.Hardware, classes []fle
 	}
 }
 
-// Boot is the API view of a boot that is in a state. A boot without events has only begun.
+// Boot converts a boot in a state for the API. A boot without events has just begun.
 func Boot(b registry.Boot, p registry.Progress, state trace.State) api.Boot {
 	v := api.Boot{
 		ID: b.ID, Node: b.Node, MAC: b.MAC, Started: b.Started, Updated: p.Updated, State: state, Stage: p.Stage,

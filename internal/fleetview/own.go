@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// OwnNodes returns the names of the nodes that the caller of a request may know of, nil for all.
+// OwnNodes returns the names of the nodes that the caller of a request may see, nil for all.
 func OwnNodes(ctx context.Context, reg *registry.Registry) (map[string]bool, error) {
 	if registry.LimitOf(ctx) == nil {
 		return nil, nil
@@ -24,10 +24,10 @@ func OwnNodes(ctx context.Context, reg *registry.Registry) (map[string]bool, err
 	return out, err
 }
 
-// ownTime is how long the answer of OwnNodes is used while a caller follows events.
+// ownTime is how long an EventFilter uses one result of OwnNodes.
 const ownTime = 2 * time.Second
 
-// EventFilter says which events a caller may see.
+// EventFilter decides which events a caller may see.
 type EventFilter struct {
 	ctx context.Context
 	reg *registry.Registry
@@ -35,12 +35,12 @@ type EventFilter struct {
 	at  time.Time // when own was read
 }
 
-// NewEventFilter returns the filter for the caller of a request, whose limits ctx carries.
+// NewEventFilter returns the filter for the caller of a request. ctx carries the caller's limits.
 func NewEventFilter(ctx context.Context, reg *registry.Registry) *EventFilter {
 	return &EventFilter{ctx: ctx, reg: reg}
 }
 
-// Shows reports whether an event is about a node or group that the caller may know of. If that cannot be found out, the
+// Shows reports whether an event is about a node or group that the caller may see. If that cannot be determined, the
 // event is not shown.
 func (f *EventFilter) Shows(e trace.Event) bool {
 	groups := registry.LimitOf(f.ctx)

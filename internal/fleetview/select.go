@@ -20,8 +20,8 @@ func FindNode(tx *registry.Tx, name string) (fleet.Node, error) {
 	return tx.Node(name)
 }
 
-// SelectNodes resolves a node set. A name in it that nobody has is refused: a typing error must not make a
-// change smaller than it was meant.
+// SelectNodes returns the nodes of a node set. A name in the set without a node is an error, because a typing error
+// must not make a change smaller than intended.
 func SelectNodes(tx *registry.Tx, selection string, emptyIsAll bool) ([]fleet.Node, error) {
 	nodes, err := tx.Nodes()
 	if err != nil || selection == "" && emptyIsAll {
@@ -48,12 +48,12 @@ func SelectNodes(tx *registry.Tx, selection string, emptyIsAll bool) ([]fleet.No
 	return selected, nil
 }
 
-// foldMissing writes names and MACs in the short form of node sets.
+// foldMissing returns names and MACs in the short form of node sets.
 func foldMissing(missing []string) string {
 	return strings.ReplaceAll(fleet.Fold(missing), ",", ", ")
 }
 
-// CheckRef refuses an image reference that does not resolve to a version now.
+// CheckRef returns an error if an image reference does not resolve to a version now.
 func CheckRef(tx *registry.Tx, ref fleet.Ref) error {
 	if ref == "" {
 		return nil
@@ -68,8 +68,8 @@ func CheckRef(tx *registry.Tx, ref fleet.Ref) error {
 	return nil
 }
 
-// Pin returns what a group or node that is given an image is to boot: the version that the reference names now or, if
-// it is to be followed, the tag.
+// Pin returns the reference to record for a group or node: the version that ref resolves to now, or with follow its
+// tag.
 func Pin(tx *registry.Tx, ref fleet.Ref, follow bool) (fleet.Ref, error) {
 	if err := CheckRef(tx, ref); err != nil || ref == "" {
 		return ref, err
@@ -81,17 +81,32 @@ func Pin(tx *registry.Tx, ref fleet.Ref, follow bool) (fleet.Ref, error) {
 	return ref.At(d), err
 }
 
-// PinDeclared is Pin for a declaration, of what is and was. A tag that is followed already goes on being followed: a
-// declaration that names it changes nothing.
-func PinDeclared(tx *registry.Tx, ref fleet.Ref, follow bool, was fleet.Ref) (fleet.Ref, bool, error) {
+// PinDeclared is like Pin, for a declaration of a reference that was `was`. A tag that is followed stays followed. A
+// group or node that has a version of the image keeps it, so that applying a file again releases no build. stays then
+// says so, if the tag names another version now.
+func PinDeclared(
+	tx *registry.Tx,
+	ref fleet.Ref,
+	follow bool,
+	was fleet.Ref,
+) (is fleet.Ref, follows bool, stays string, err error) {
 	if ref.IsTag() && ref.WithTag() == was.WithTag() {
-		return was, true, CheckRef(tx, was)
+		return was, true, "", CheckRef(tx, was)
 	}
-	ref, err := Pin(tx, ref, follow)
-	return ref, follow, err
+	if is, err = Pin(tx, ref, follow); err != nil || follow || !ref.IsTag() || was.IsTag() {
+		return is, follow, "", err
+	}
+	has, _, _, err := was.Split()
+	if name, _, _, _ := ref.Split(); err != nil || has != name || is == was {
+		return is, false, "", nil
+	}
+	if _, err := tx.Resolve(was); err != nil { // what it had is gone
+		return is, false, "", nil
+	}
+	return was, false, fmt.Sprintf("stays at %s; %s names %s now", was.Short(), ref.WithTag(), is.Short()), nil
 }
 
-// VersionParam returns the version that a query parameter names, of any image. Without the parameter it is otherwise.
+// VersionParam returns the version that a query parameter names. If the parameter is absent, it uses otherwise.
 func VersionParam(
 	r *http.Request,
 	reg *registry.Registry,
@@ -113,7 +128,7 @@ func VersionParam(
 	return ref, v, err
 }
 
-// OrDryRun returns the error that rolls back a transaction when the caller only wanted to try it.
+// OrDryRun returns, for a dry run, the error that rolls back the transaction.
 func OrDryRun(dryRun bool) error {
 	if dryRun {
 		return registry.ErrDryRun
@@ -121,7 +136,7 @@ func OrDryRun(dryRun bool) error {
 	return nil
 }
 
-// LatestBoot returns the latest boot of a node, the zero Boot when there is none.
+// LatestBoot returns the latest boot of a node, the zero Boot if there is none.
 func LatestBoot(tx *registry.Tx, n fleet.Node) (registry.Boot, error) {
 	boots, err := tx.Boots(registry.BootFilter{Node: n.Name, Limit: 1})
 	if err != nil || len(boots) == 0 {
@@ -142,7 +157,7 @@ func Followers(tx *registry.Tx, group string) ([]fleet.Node, error) {
 	return out, err
 }
 
-// Absent reports whether a look-up found nothing, which is no failure where nothing may be there.
+// Absent reports whether err only means that a record does not exist.
 func Absent(err error) bool { return errors.Is(err, registry.ErrNotFound) }
 
 // Names returns the names of nodes.

@@ -11,7 +11,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// Read is what the machine says of itself, without what only its drivers know.
+// Read returns the machine's description, except what only its drivers know.
 func Read() fleet.Hardware {
 	dmi := filepath.Join(Sysfs, "class/dmi/id")
 	return fleet.Hardware{
@@ -33,7 +33,7 @@ func pciDevices(sys string) []string {
 	dirs, _ := filepath.Glob(filepath.Join(sys, "bus/pci/devices/*"))
 	var out []string
 	for _, d := range dirs {
-		// The class has a third byte, the programming interface, which tells nobody what a device is.
+		// The third byte of the class, the programming interface, does not tell what a device is.
 		class := SysValue(d, "class")
 		id := SysValue(d, "vendor") + ":" + SysValue(d, "device") + ":" + class[:min(len(class), len("0x0200"))]
 		out = append(out, strings.ReplaceAll(id, "0x", ""))
@@ -42,7 +42,8 @@ func pciDevices(sys string) []string {
 	return slices.Compact(out)
 }
 
-// cpuMaker is who made the first CPU, by the name or number that the CPU itself gives; "" when the kernel does not say.
+// cpuMaker returns the maker of the first CPU, as the name or number that the CPU reports, "" if the kernel does not
+// say.
 func cpuMaker(cpuinfo string) string {
 	for line := range strings.Lines(cpuinfo) {
 		key, value, _ := strings.Cut(line, ":")
@@ -53,7 +54,7 @@ func cpuMaker(cpuinfo string) string {
 	return ""
 }
 
-// Memory is the bytes of memory that the kernel has, 0 when it does not say.
+// Memory returns the machine's memory in bytes, 0 if the kernel does not say.
 func Memory() int64 {
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) != nil {

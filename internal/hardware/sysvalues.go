@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// SysValue is what a file of sysfs says, "" if there is none.
+// SysValue returns the trimmed content of a file, "" if it cannot be read.
 func SysValue(dir, name string) string {
 	data, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil {
@@ -16,8 +16,8 @@ func SysValue(dir, name string) string {
 	return strings.TrimSpace(string(data))
 }
 
-// LinkRate is what an interface sends and receives, in bits a second; 0: its driver does not know, as of most virtual
-// ones, or there is no cable.
+// LinkRate returns the rate of an interface in bits a second. It is 0 without a cable, or if the driver does not know
+// it, as most virtual drivers.
 func LinkRate(sys, name string) int64 {
 	mbit, err := strconv.ParseInt(SysValue(sys, "class/net/"+name+"/speed"), 10, 32)
 	if err != nil || mbit < 0 {
@@ -26,14 +26,14 @@ func LinkRate(sys, name string) int64 {
 	return mbit * 1e6
 }
 
-// Exists reports whether there is something of this name, be it a link that leads nowhere.
+// Exists reports whether there is a file of this name. A dangling symbolic link counts.
 func Exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
 }
 
-// WithoutDriver lists the modaliases of PCI network adapters that no driver took: the reason that a machine
-// with a NIC has none.
+// WithoutDriver lists the modaliases of PCI network adapters that have no driver. They explain why a machine with an
+// adapter has no network interface.
 func WithoutDriver(sys string) []string {
 	const ethernet = "0x0200" // PCI class, first four digits
 	dirs, _ := filepath.Glob(filepath.Join(sys, "bus/pci/devices/*"))
@@ -46,5 +46,5 @@ func WithoutDriver(sys string) []string {
 	return out
 }
 
-// Sysfs is where init and the agent read devices.
+// Sysfs is the mount point of sysfs.
 const Sysfs = "/sys"

@@ -1,7 +1,3 @@
-// Package hint joins an error with a hint: what an operator can do about it.
-//
-// It owns no state. Code below the HTTP handlers returns such errors. Code that writes an error for people (boot
-// script, log, reply of the API) reads the hint. It must never change the identity of an error (errors.Is).
 package hint
 
 import (
@@ -19,10 +15,10 @@ type hinted struct {
 func (e *hinted) Error() string { return e.err.Error() }
 func (e *hinted) Unwrap() error { return e.err }
 
-// With returns err with what can be done about it.
+// With returns err with a hint.
 func With(err error, hint string) error { return &hinted{err, hint} }
 
-// Of returns what can be done about an error, "" if nothing is known.
+// Of returns the hint of an error, "" if it has none.
 func Of(err error) string {
 	var h *hinted
 	if errors.As(err, &h) {
@@ -34,7 +30,7 @@ func Of(err error) string {
 	return ""
 }
 
-// API returns err as an error of the API with its hint; without a hint it returns err.
+// API returns err as an error of the API with its hint. An error without a hint is returned unchanged.
 func API(err error) error {
 	if h := Of(err); h != "" {
 		return httpapi.WithHint(err, h)

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// Find returns the path of a hook that may be run: an executable file of root or of the server's user, which nobody
-// else can write to.
+// Find returns the path of a hook that may be run: an executable file that belongs to root or to the server's user, and
+// that nobody else can write.
 func Find(dir, name string) (string, error) {
 	if err := fleet.ValidHook(name); err != nil {
 		return "", err

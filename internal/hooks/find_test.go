@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A hook is a file of root's in the directory for hooks, and nothing else is run.
+// Only files of root in the directory of hooks are hooks; nothing else is run.
 func TestFind(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

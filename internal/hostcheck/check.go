@@ -4,10 +4,11 @@ import (
 	"context"
 	"fmt"
 
+	"pando/internal/api"
 	"pando/internal/cmdenv"
 )
 
-// Level is how bad a finding is.
+// Level is the severity of a finding.
 type Level string
 
 // The levels, from the best to the worst.
@@ -26,23 +27,27 @@ type Finding struct {
 	Fix     string `json:"mend,omitempty"`
 }
 
-// Options say where to look. The paths are parameters so that tests can show it another machine.
+// Options say what to check. The paths are parameters so that tests can present another machine.
 type Options struct {
-	Interface string // "": every one that is not the loopback
+	Interface string // "": every interface except the loopback
 	BootFiles string
 	Agent     string
 	Data      string
 	Proc      string // "/proc"
-	Quick     bool   // leave out what takes seconds: listening for DHCP servers
+	Quick     bool   // skip checks that take seconds: listening for DHCP servers
+
+	// Ports are the ports of a server that will be started; nil: those of the running server or, without one, the usual
+	// ports.
+	Ports []api.Port
 }
 
-// Check is one look at the host. The checks are an ordered list: what stops everything comes first.
+// Check is one check of this machine. The list of checks is ordered: what stops all nodes comes first.
 type Check struct {
 	Name string
 	run  func(context.Context, Options) []Finding
 }
 
-// Look runs the check and puts its name on what it found.
+// Look runs the check and sets its name in the findings.
 func (k Check) Look(ctx context.Context, o Options) []Finding {
 	findings := k.run(ctx, o)
 	for i := range findings {
@@ -51,13 +56,15 @@ func (k Check) Look(ctx context.Context, o Options) []Finding {
 	return findings
 }
 
-// Checks are all of them, in the order in which they are printed.
+// Checks returns all checks, in the order in which they are printed.
 func Checks(env *cmdenv.Env) []Check {
 	return []Check{
 		{"interface", checkInterface},
-		{"ports", checkPorts},
-		{"dhcp", func(ctx context.Context, o Options) []Finding { return checkDHCP(env, ctx, o) }},
-		{"firewall", func(ctx context.Context, o Options) []Finding { return checkFirewall(env, ctx, o) }},
+		{"ports", func(ctx context.Context, o Options) []Finding {
+			return checkPorts(o.Proc, portsOf(ownStatus(ctx, o), o))
+		}},
+		{"dhcp", checkDHCP},
+		{"firewall", checkFirewall},
 		{"boot-files", checkBootFiles},
 		{"tools", checkTools},
 		{"disk", checkDisk},
@@ -69,7 +76,7 @@ func Checks(env *cmdenv.Env) []Check {
 	}
 }
 
-// Rank orders levels: the higher, the worse.
+// Rank returns the severity of a level as a number: the higher, the worse.
 func Rank(l Level) int {
 	for i, o := range []Level{Fine, note, Warning, Problem} {
 		if o == l {

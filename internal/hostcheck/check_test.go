@@ -15,8 +15,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// procDir is a /proc with one process that has sockets on UDP 67 (IPv4) and TCP 8480 (IPv6, listening), and a
-// connection that happens to have 8443 as its port.
+// procDir makes a /proc with one process that has sockets on UDP 67 (IPv4) and TCP 8480 (IPv6, listening), and a
+// connection whose port is 8443.
 func procDir(t *testing.T, name string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -60,17 +60,17 @@ func texts(fs []Finding) string {
 }
 
 func TestPorts(t *testing.T) {
-	got := texts(checkPorts(t.Context(), Options{Proc: procDir(t, "dnsmasq")}))
+	got := texts(checkPorts(procDir(t, "dnsmasq"), usualPorts()))
 	want := "problem: port 67/udp (DHCP) is taken by dnsmasq (pid 77)\nproblem: port 8480/tcp (boot files and " +
 		"images) is taken by dnsmasq (pid 77)\n"
 	if got != want {
 		t.Errorf("got %s", got)
 	}
-	if got := texts(checkPorts(t.Context(), Options{Proc: procDir(t, "pando")})); got != "ok: a Pando "+
+	if got := texts(checkPorts(procDir(t, "pando"), usualPorts())); got != "ok: a Pando "+
 		"server runs and holds its ports\n" {
 		t.Errorf("our own server: %s", got)
 	}
-	if got := texts(checkPorts(t.Context(), Options{Proc: t.TempDir()})); !strings.HasPrefix(
+	if got := texts(checkPorts(t.TempDir(), usualPorts())); !strings.HasPrefix(
 		got,
 		"note: cannot see",
 	) {
@@ -78,10 +78,19 @@ func TestPorts(t *testing.T) {
 	}
 }
 
+// If a server runs, its ports are checked instead of the usual ones.
+func TestPortsOfTheServer(t *testing.T) {
+	own := api.Status{Ports: []api.Port{{Net: "tcp", Number: 9000, Use: "boot files and images"}}}
+	got := texts(checkPorts(procDir(t, "dnsmasq"), portsOf(own, Options{})))
+	if got != "ok: 9000/tcp are free\n" {
+		t.Errorf("got %s", got)
+	}
+}
+
 func TestDHCPFindings(t *testing.T) {
 	a, b := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.66")
 	own := func(change func(*api.DHCP)) api.DHCP {
-		d := api.DHCP{Mode: "own", Interface: "eth1", Addresses: api.DHCPAddresses{All: 100, Known: 50}}
+		d := api.DHCP{Mode: "own", Interfaces: []string{"eth1"}, Addresses: api.DHCPAddresses{All: 100, Known: 50}}
 		change(&d)
 		return d
 	}
@@ -121,14 +130,14 @@ func TestNICFindings(t *testing.T) {
 		return api.Node{Node: fleet.Node{Name: name}, Hardware: &fleet.Hardware{Missing: missing}}
 	}
 	got := nicFindings([]api.Node{node("pc1", "pci:b", "pci:a"), node("pc2", "pci:a"), node("pc3"), {}})
-	want := "warning: pc1, pc2: the image's kernel has no module for NIC pci:a\nwarning: pc1: the image's kernel " +
-		"has no module for NIC pci:b\n"
+	want := "warning: pc1, pc2: the image has no driver for NIC pci:a\nwarning: pc1: the image " +
+		"has no driver for NIC pci:b\n"
 	if texts(got) != want {
 		t.Errorf("got %s", texts(got))
 	}
 }
 
-// TestNeighbours: a server whose kernel has no room for its nodes as neighbours is told how to make some.
+// TestNeighbours: a server with more nodes than its neighbour table holds is told how to enlarge the table.
 func TestNeighbours(t *testing.T) {
 	for _, k := range []struct {
 		room, nodes int
@@ -189,14 +198,14 @@ func TestBootFilesAndClock(t *testing.T) {
 	}
 }
 
-// TestEveryProblemSaysHowToFixIt: a finding that is bad and gives no advice is half a finding.
+// TestEveryProblemSaysHowToFixIt: every problem and warning has a hint.
 func TestEveryProblemSaysHowToFixIt(t *testing.T) {
 	var all []Finding
-	all = append(all, checkPorts(t.Context(), Options{Proc: procDir(t, "x")})...)
+	all = append(all, checkPorts(procDir(t, "x"), usualPorts())...)
 	all = append(all, checkInterface(t.Context(), Options{Interface: "nosuch0"})...)
 	all = append(all, checkBootFiles(t.Context(), Options{BootFiles: "/nosuch"})...)
 	all = append(all, checkTools(t.Context(), Options{Agent: "/nosuch"})...)
-	all = append(all, firewallFindings("eth1", []*try{{port: serverPorts[1]}})...)
+	all = append(all, firewallFindings("eth1", []*try{{Port: usualPorts()[1]}, {Port: usualPorts()[1], block: 1}})...)
 	all = append(all, nicFindings([]api.Node{{Hardware: &fleet.Hardware{Missing: []string{"pci:a"}}}})...)
 	all = append(all, neighbourFindings(1024, 2000)...)
 	for _, f := range all {
@@ -209,7 +218,7 @@ func TestEveryProblemSaysHowToFixIt(t *testing.T) {
 	}
 }
 
-// TestFullDiskFinding: little room is a problem, and where the server says that its disk is full its words are there.
+// TestFullDiskFinding: a lack of space is a problem, with the server's own text if it reports a full disk.
 func TestFullDiskFinding(t *testing.T) {
 	got := littleRoom(api.Status{Disk: &api.FullDisk{Do: "remove images"}}, 0, "/data")
 	if len(got) != 1 || got[0].Level != Problem || got[0].Fix != "remove images" ||
@@ -222,7 +231,7 @@ func TestFullDiskFinding(t *testing.T) {
 	}
 }
 
-// TestImageFindings: a version that is not whole is a problem, with what to do.
+// TestImageFindings: an incomplete version is a problem with a hint.
 func TestImageFindings(t *testing.T) {
 	s := api.Status{Groups: []api.Group{{Desired: "sha256:01"}, {}}}
 	if got := imageFindings(s); len(got) != 1 || got[0].Level != Fine || !strings.Contains(got[0].Message, "1 groups") {
@@ -237,7 +246,7 @@ func TestImageFindings(t *testing.T) {
 	}
 }
 
-// A hint does not end where the names of the interfaces should be.
+// The hint is complete even if there are no interfaces to name.
 func TestHintWithoutInterfaces(t *testing.T) {
 	if got := nameOne("the interfaces are", nil); strings.Contains(got, "the interfaces are") {
 		t.Errorf("without any: %q", got)

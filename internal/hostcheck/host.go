@@ -20,7 +20,7 @@ import (
 	"pando/internal/output"
 )
 
-// checkInterface looks at the interface that nodes are on, or at all of them when none is named.
+// checkInterface checks the interface of the nodes, or all interfaces if none is named.
 func checkInterface(_ context.Context, o Options) []Finding {
 	if o.Interface == "" {
 		return checkAnyInterface()
@@ -73,7 +73,7 @@ func checkAnyInterface() []Finding {
 	return found(Fine, "", "%s (look at one with --interface)", strings.Join(names, "; "))
 }
 
-// NameOne is a hint that ends in the network interfaces of this machine, or tells that there are none.
+// NameOne returns a hint that ends with the network interfaces of this machine, or says that there are none.
 func NameOne(begin string) string { return nameOne(begin, interfaceNames()) }
 
 func nameOne(begin string, names []string) string {
@@ -98,7 +98,7 @@ func interfaceNames() []string {
 	return names
 }
 
-// ipv4Of is an interface's IPv4 addresses with their prefix lengths.
+// ipv4Of returns an interface's IPv4 addresses with their prefix lengths.
 func ipv4Of(i net.Interface) []string {
 	var out []string
 	addrs, err := i.Addrs()
@@ -113,7 +113,7 @@ func ipv4Of(i net.Interface) []string {
 	return out
 }
 
-// defaultBootFiles is where Debian's package ipxe puts the boot loaders.
+// defaultBootFiles is the directory of the boot loaders in Debian's package ipxe.
 const defaultBootFiles = "/usr/lib/ipxe"
 
 const installIPXE = "apt install ipxe, or name a directory with --boot-files"
@@ -150,7 +150,7 @@ func checkBootFiles(_ context.Context, o Options) []Finding {
 	return out
 }
 
-// bootFile is the loader of a class in a directory, "" when there is none that has bytes.
+// bootFile returns the path of the boot loader for a class, "" if there is none or it is empty.
 func bootFile(dir string, c netboot.Class) string {
 	for _, name := range netboot.Candidates(c) {
 		if s, err := os.Stat(filepath.Join(dir, name)); err == nil && s.Mode().IsRegular() && s.Size() > 0 {
@@ -160,7 +160,7 @@ func bootFile(dir string, c netboot.Class) string {
 	return ""
 }
 
-// checkTools looks for the programs that `image build` starts, and for the agent.
+// checkTools looks for the programs that `image build` runs, and for the agent.
 func checkTools(_ context.Context, o Options) []Finding {
 	var out []Finding
 	for _, t := range []struct{ name, pkg, use string }{
@@ -181,8 +181,7 @@ func checkTools(_ context.Context, o Options) []Finding {
 	return out
 }
 
-// Disk space below which building will fail, or soon will: a build of Debian needs 1.5 GB while it runs and
-// half a gigabyte for good.
+// Free disk space, in bytes. A build of Debian needs 1.5 GB while it runs and leaves half a gigabyte.
 const (
 	diskProblem = 1_000_000_000
 	diskWarning = 5_000_000_000
@@ -210,7 +209,7 @@ func checkDisk(ctx context.Context, o Options) []Finding {
 		defer c.Close()
 		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 		defer cancel()
-		s, _ := c.Status(ctx) // without a server nothing is known of what goes on
+		s, _ := c.Status(ctx) // without a server the status is unknown
 		return littleRoom(s, free, o.Data)
 	case free < diskWarning:
 		return found(Warning, makeRoom, "%s free for %s: room for few images", output.Size(free), o.Data)
@@ -220,7 +219,7 @@ func checkDisk(ctx context.Context, o Options) []Finding {
 	return found(Fine, "", "%s free for %s", output.Size(free), o.Data)
 }
 
-// littleRoom is what a server says of its full disk, or else how much is free.
+// littleRoom reports what the server says about its full disk or, without a server, how much is free.
 func littleRoom(s api.Status, free int64, data string) []Finding {
 	if s.Disk != nil {
 		return found(Problem, s.Disk.Do, "%s free for %s: %s", output.Size(free), data, s.Disk.Text())
@@ -228,7 +227,7 @@ func littleRoom(s api.Status, free int64, data string) []Finding {
 	return found(Problem, makeRoom, "%s free for %s", output.Size(free), data)
 }
 
-// existing is the nearest directory at or above path that exists.
+// existing returns the nearest existing path at or above path.
 func existing(path string) string {
 	for {
 		if _, err := os.Stat(path); err == nil || path == "/" || path == "." {
@@ -238,11 +237,11 @@ func existing(path string) string {
 	}
 }
 
-// clockSlack is how far the clock may seem to be behind a file that was written: file systems round.
+// clockSlack is how far the clock may be behind the time of a written file, because file systems round times.
 const clockSlack = 2 * time.Minute
 
-// checkClock finds a clock that is behind what was written already, and one that nothing keeps right. Nodes
-// take their time from the server.
+// checkClock finds a clock that is behind the time of written files, or that nothing synchronises. Nodes take their
+// time from the server.
 func checkClock(_ context.Context, o Options) []Finding {
 	now := time.Now()
 	exe, err := os.Executable()
@@ -270,7 +269,8 @@ func checkClock(_ context.Context, o Options) []Finding {
 	return found(Fine, "", "%s", output.Time(now))
 }
 
-// findAgent is where the program is that goes into every initramfs: named, beside this program, or installed.
+// findAgent returns the path of the program that is put into every initramfs: the named one, or one beside this
+// program, or the installed one.
 func findAgent(named string) (string, error) {
 	if named != "" {
 		if _, err := os.Stat(named); err != nil {

@@ -12,11 +12,11 @@ import (
 	"pando/internal/exitcode"
 )
 
-// checkImages asks the server whether the versions that groups boot are whole.
+// checkImages asks the server whether the versions that groups boot are complete.
 func checkImages(_ *cmdenv.Env, ctx context.Context, o Options) []Finding {
 	c := api.OverSocket(cmdenv.SocketPath(o.Data))
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second) // a kernel is read for it
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second) // the server reads kernels for this
 	defer cancel()
 	s, err := c.Status(ctx)
 	if errors.Is(err, fs.ErrNotExist) {

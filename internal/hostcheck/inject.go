@@ -7,19 +7,20 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
-// injector puts packets into the receive path of an interface as if they came in by its cable: a firewall is asked by
-// packets, as nftables, iptables and its legacy tables decide together. A tap device's ingress sends them on, so rules
-// see the interface's name. Answers are seen on their way out. The tap ends with the process.
+// injector sends packets into the receive path of an interface as if they came over its cable. Only packets tell what
+// nftables, iptables and its legacy tables together let in. A tap device redirects them, so that firewall rules see the
+// interface's name. Answers are seen on their way out. The tap ends with the process.
 type injector struct {
 	ifi    *net.Interface
-	server netip.Addr // of this machine on the interface
-	client netip.Addr // that the packets come from: one that nobody has
+	server netip.Addr // this machine's address on the interface
+	client netip.Addr // source of the packets: an unused address
 	mac    net.HardwareAddr
 	tap    *os.File
 	out    int // packet socket on the interface
@@ -27,7 +28,7 @@ type injector struct {
 
 const tapName = "pando-probe"
 
-// probeMAC is the address of the machine that is played: a local one.
+// probeMAC is the MAC of the simulated client, a locally administered address.
 var probeMAC = [6]byte{0x02, 'p', 'a', 'n', 'd', 'o'}
 
 func newInjector(name string) (*injector, error) {
@@ -74,7 +75,7 @@ func (in *injector) open() (err error) {
 	if err != nil {
 		return err
 	}
-	// With the interface's own address packets to it are not taken for another machine's.
+	// The tap has the interface's own MAC, so that the kernel does not drop packets as meant for another machine.
 	if err := errors.Join(netlink.LinkSetHardwareAddr(link, in.ifi.HardwareAddr), netlink.LinkSetUp(link)); err != nil {
 		return fmt.Errorf("set up a tap device: %w", err)
 	}
@@ -109,10 +110,18 @@ func (in *injector) close() {
 	}
 }
 
+// has reports whether an address belongs to the interface.
+func (in *injector) has(a netip.Addr) bool {
+	return slices.ContainsFunc(ipv4Of(*in.ifi), func(text string) bool {
+		p, err := netip.ParsePrefix(text)
+		return err == nil && p.Addr() == a
+	})
+}
+
 func swap(v uint16) uint16 { return v<<8 | v>>8 }
 
-// find takes an address of the network that nobody answers for, and has this machine know it: its ARP answer shows that
-// packets get in.
+// find chooses an unused address of the network, and sends an ARP request from it. The answer shows that packets get
+// in, and this machine then knows the address.
 func (in *injector) find(prefix netip.Prefix) error {
 	a := lastOf(prefix)
 	for range 16 {
@@ -137,7 +146,7 @@ func (in *injector) find(prefix netip.Prefix) error {
 	return fmt.Errorf("no free address in %s to try from", prefix)
 }
 
-// used reports whether a machine answers for an address.
+// used reports whether a machine answers an ARP request for an address.
 func (in *injector) used(a netip.Addr) bool {
 	frame := append(ethernet([6]byte{255, 255, 255, 255, 255, 255}, in.ifi.HardwareAddr, 0x0806),
 		arpPacket(1, in.ifi.HardwareAddr, netip.IPv4Unspecified(), make(net.HardwareAddr, 6), a)...)
@@ -147,7 +156,7 @@ func (in *injector) used(a netip.Addr) bool {
 	})
 }
 
-// inject sends what follows an Ethernet header into the interface.
+// inject sends a packet, without its Ethernet header, into the interface.
 func (in *injector) inject(b []byte, proto uint16, broadcast bool) error {
 	to := [6]byte(in.ifi.HardwareAddr)
 	if broadcast {
@@ -161,7 +170,8 @@ func (in *injector) arp(op byte, from, to netip.Addr, mac net.HardwareAddr) []by
 	return arpPacket(op, in.mac, from, mac, to)
 }
 
-// watch reads what the interface sends and receives until fits says so; false: it did not in time.
+// watch reads frames that the interface sends and receives until fits returns true. It returns false if that takes
+// longer than limit.
 func (in *injector) watch(limit time.Duration, fits func(frame []byte, outgoing bool) bool) bool {
 	buf := make([]byte, 2048)
 	for end := time.Now().Add(limit); ; {
@@ -205,7 +215,7 @@ func arpPacket(op byte, mac net.HardwareAddr, from netip.Addr, toMAC net.Hardwar
 	return append(append(b, toMAC...), to.AsSlice()...)
 }
 
-// lastOf is the broadcast address of a network.
+// lastOf returns the broadcast address of a network.
 func lastOf(p netip.Prefix) netip.Addr {
 	b := p.Masked().Addr().As4()
 	n := binary.BigEndian.Uint32(b[:]) | (1<<(32-p.Bits()) - 1)

@@ -13,12 +13,11 @@ import (
 	"pando/internal/cmdenv"
 )
 
-// neighbourBound is where Linux keeps how many neighbours it knows at most (gc_thresh3, arp(7)).
+// neighbourBound is the file below /proc with the maximum number of neighbours (gc_thresh3, arp(7)).
 const neighbourBound = "sys/net/ipv4/neigh/default/gc_thresh3"
 
-// checkNeighbours compares the nodes with the neighbours that the kernel has room for. Packets to more than those
-// are dropped before they are sent, which nobody sees but in the kernel's log, and a storm then takes many times as
-// long.
+// checkNeighbours compares the number of nodes with the kernel's maximum number of neighbours. Packets to further nodes
+// are dropped, which only the kernel log shows, and a boot storm then takes many times as long.
 func checkNeighbours(env *cmdenv.Env, ctx context.Context, o Options) []Finding {
 	b, err := os.ReadFile(filepath.Join(o.Proc, neighbourBound))
 	if err != nil {
@@ -33,13 +32,13 @@ func checkNeighbours(env *cmdenv.Env, ctx context.Context, o Options) []Finding 
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	nodes, err := c.Nodes(ctx, "")
-	if err != nil { // the check of NICs says so
+	if err != nil { // the check of NICs reports this error
 		return found(Fine, "", "the kernel has room for %d neighbours", room)
 	}
 	return neighbourFindings(room, len(nodes))
 }
 
-// neighbourFindings leaves a quarter of the room to machines that are no nodes.
+// neighbourFindings leaves a quarter of the neighbours to machines that are not nodes.
 func neighbourFindings(room, nodes int) []Finding {
 	if nodes <= room/4*3 {
 		return found(Fine, "", "the kernel has room for %d neighbours (%d nodes)", room, nodes)

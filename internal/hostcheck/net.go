@@ -22,11 +22,11 @@ import (
 const ListenTime = 6 * time.Second
 
 // checkDHCP looks for DHCP servers on the interface.
-func checkDHCP(env *cmdenv.Env, ctx context.Context, o Options) []Finding {
+func checkDHCP(ctx context.Context, o Options) []Finding {
 	if o.Quick {
 		return nil
 	}
-	own := ownDHCP(env, ctx, o)
+	own := ownStatus(ctx, o).DHCP
 	names := []string{o.Interface}
 	if o.Interface == "" {
 		names = UsableInterfaces()
@@ -43,25 +43,25 @@ func checkDHCP(env *cmdenv.Env, ctx context.Context, o Options) []Finding {
 	return out
 }
 
-// ownDHCP is what the server on this machine says of its DHCP; the zero DHCP: none runs.
-func ownDHCP(env *cmdenv.Env, ctx context.Context, o Options) api.DHCP {
+// ownStatus returns the status of the server on this machine, the zero Status if no server runs.
+func ownStatus(ctx context.Context, o Options) api.Status {
 	c := api.OverSocket(cmdenv.SocketPath(o.Data))
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	st, err := c.Status(ctx)
-	if err != nil { // the check of NICs says so
-		return api.DHCP{}
+	if err != nil { // the check of NICs reports this error
+		return api.Status{}
 	}
-	return st.DHCP
+	return st
 }
 
-// dhcpFindings judges the DHCP servers that answered on an interface; the one on this machine does not hear a question
-// of its own, and says itself how it stands.
+// dhcpFindings turns the DHCP servers that answered on an interface into findings. The server on this machine does not
+// receive its own broadcasts, so own is its state.
 func dhcpFindings(name string, others []dhcp.Found, own api.DHCP) []Finding {
 	servers, proxies := SplitProxies(others)
 	var out []Finding
-	gives := own.Mode == string(dhcp.Own) && (own.Interface == "" || own.Interface == name)
+	gives := own.Mode == string(dhcp.Own) && (len(own.Interfaces) == 0 || slices.Contains(own.Interfaces, name))
 	if gives && own.Addresses.Short() {
 		out = found(Warning, "give a larger --range, or see who has them: pando lease list", "%s", own.Addresses.Text())
 	}
@@ -83,7 +83,7 @@ func dhcpFindings(name string, others []dhcp.Found, own api.DHCP) []Finding {
 	return out
 }
 
-// foreignFindings judges the DHCP servers of a network where this machine gives no addresses.
+// foreignFindings is dhcpFindings for a network where this machine gives no addresses.
 func foreignFindings(name string, servers []string) (out []Finding) {
 	switch len(servers) {
 	case 0:
@@ -103,7 +103,8 @@ func foreignFindings(name string, servers []string) (out []Finding) {
 	return out
 }
 
-// SplitProxies tells servers that give addresses from those that only tell what to boot. Pandos are called so.
+// SplitProxies separates servers that give addresses from proxies, which only say what to boot. Pando servers are
+// marked.
 func SplitProxies(others []dhcp.Found) (servers, proxies []string) {
 	for _, f := range others {
 		switch {
@@ -118,7 +119,7 @@ func SplitProxies(others []dhcp.Found) (servers, proxies []string) {
 	return servers, proxies
 }
 
-// UsableInterfaces are the interfaces that nodes could be on: up, not the loopback, with an IPv4 address.
+// UsableInterfaces returns the interfaces that nodes could be on: up, not the loopback, with an IPv4 address.
 func UsableInterfaces() []string {
 	var names []string
 	all, err := net.Interfaces()
@@ -133,7 +134,7 @@ func UsableInterfaces() []string {
 	return names
 }
 
-// FirstPrefix is an interface's first IPv4 address with its prefix.
+// FirstPrefix returns an interface's first IPv4 address with its prefix length.
 func FirstPrefix(name string) (netip.Prefix, error) {
 	i, err := net.InterfaceByName(name)
 	if err != nil {
@@ -152,8 +153,8 @@ func FirstPrefix(name string) (netip.Prefix, error) {
 	return netip.ParsePrefix(addrs[0])
 }
 
-// checkNICs asks the server on this machine for nodes whose kernel had no driver for a NIC of theirs, and for nodes
-// that are stuck at the link.
+// checkNICs asks the server on this machine for nodes whose kernel lacks a driver for a NIC, and for nodes that wait
+// for a link.
 func checkNICs(env *cmdenv.Env, ctx context.Context, o Options) []Finding {
 	c := api.OverSocket(cmdenv.SocketPath(o.Data))
 	defer c.Close()
@@ -169,7 +170,7 @@ func checkNICs(env *cmdenv.Env, ctx context.Context, o Options) []Finding {
 	return nicFindings(nodes)
 }
 
-// checkSecrets asks the server on this machine for secrets that nobody gets.
+// checkSecrets asks the server on this machine for secrets that no node gets.
 func checkSecrets(env *cmdenv.Env, ctx context.Context, o Options) []Finding {
 	c := api.OverSocket(cmdenv.SocketPath(o.Data))
 	defer c.Close()
@@ -211,9 +212,9 @@ func nicFindings(nodes []api.Node) []Finding {
 			out,
 			found(
 				Warning,
-				"build the image from a newer kernel, or with --firmware DIR if the driver wants firmware "+
-					"(`modinfo -F filename "+alias+"` on a machine of that release names the module)",
-				"%s: the image's kernel has no module for NIC %s",
+				"build the image with --driver MODULE (`modinfo -F filename "+alias+"` on a machine of that release "+
+					"names it), with --firmware DIR if the driver wants firmware, or else from a newer kernel",
+				"%s: the image has no driver for NIC %s",
 				strings.Join(missing[alias], ", "),
 				alias,
 			)...)

@@ -2,7 +2,6 @@ package hostcheck
 
 import (
 	"bufio"
-	"context"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -11,43 +10,58 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"pando/internal/api"
+	"pando/internal/dhcp"
 )
 
-// port is one that the server needs.
-type port struct {
-	net    string // "udp" or "tcp"
-	number uint16
-	use    string
+func portName(p api.Port) string { return fmt.Sprintf("%d/%s", p.Number, p.Net) }
+
+// usualPorts returns the ports of a server without flags.
+func usualPorts() []api.Port {
+	return []api.Port{
+		{Net: "udp", Number: dhcp.ServerPort, Use: "DHCP"}, {Net: "udp", Number: 69, Use: "TFTP"},
+		{Net: "udp", Number: dhcp.BootPort, Use: "proxyDHCP"},
+		{Net: "tcp", Number: 8480, Use: "boot files and images"}, {Net: "tcp", Number: 8443, Use: "control port"},
+	}
 }
 
-var serverPorts = [...]port{
-	{"udp", 67, "DHCP"}, {"udp", 69, "TFTP"}, {"udp", 4011, "proxyDHCP"},
-	{"tcp", 8480, "boot files and images"}, {"tcp", 8443, "control port"},
+// portsOf returns the ports to check.
+func portsOf(own api.Status, o Options) []api.Port {
+	switch {
+	case o.Ports != nil:
+		return o.Ports
+	case len(own.Ports) > 0:
+		return own.Ports
+	}
+	return usualPorts()
 }
 
-// checkPorts finds who holds a port that the server needs. A Pando that runs already is no finding.
-func checkPorts(_ context.Context, o Options) []Finding {
+// checkPorts finds programs that use a port that the server needs. A running Pando is no finding.
+func checkPorts(proc string, ports []api.Port) []Finding {
 	var out []Finding
+	var free []string
 	ours := 0
-	for _, p := range serverPorts {
-		inodes, err := socketsOn(o.Proc, p)
+	for _, p := range ports {
+		free = append(free, portName(p))
+		inodes, err := socketsOn(proc, p)
 		if err != nil {
-			out = append(out, found(note, "", "cannot see who holds port %d/%s: %v", p.number, p.net, err)...)
+			out = append(out, found(note, "", "cannot see who holds port %d/%s: %v", p.Number, p.Net, err)...)
 			continue
 		}
-		for _, owner := range owners(o.Proc, inodes) {
+		for _, owner := range owners(proc, inodes) {
 			if owner.name == "pando" {
 				ours++
 				continue
 			}
-			fix := fmt.Sprintf("stop it, or run Pando on another machine (`ss -lnp sport = :%d` shows more)", p.number)
+			fix := fmt.Sprintf("stop it, or run Pando on another machine (`ss -lnp sport = :%d` shows more)", p.Number)
 			if owner.pid > 0 {
 				fix = fmt.Sprintf(
 					"stop it (`systemctl status %d` names its service), or run Pando on another machine",
 					owner.pid,
 				)
 			}
-			out = append(out, found(Problem, fix, "port %d/%s (%s) is taken by %s", p.number, p.net, p.use, owner)...)
+			out = append(out, found(Problem, fix, "port %d/%s (%s) is taken by %s", p.Number, p.Net, p.Use, owner)...)
 		}
 	}
 	switch {
@@ -56,10 +70,10 @@ func checkPorts(_ context.Context, o Options) []Finding {
 	case ours > 0:
 		return found(Fine, "", "a Pando server runs and holds its ports")
 	}
-	return found(Fine, "", "67/udp, 69/udp, 4011/udp, 8480/tcp and 8443/tcp are free")
+	return found(Fine, "", "%s are free", strings.Join(free, ", "))
 }
 
-// owner is a process that holds a socket; pid 0 is one that could not be found (it is another user's).
+// owner is a process that has a socket open; pid 0: the process could not be found, it is another user's.
 type owner struct {
 	pid  int
 	name string
@@ -73,10 +87,10 @@ func (o owner) String() string {
 }
 
 // socketsOn returns the inodes of the sockets bound to a port, of both address families.
-func socketsOn(proc string, p port) ([]string, error) {
+func socketsOn(proc string, p api.Port) ([]string, error) {
 	var inodes []string
 	for _, family := range []string{"", "6"} {
-		f, err := os.Open(filepath.Join(proc, "net", p.net+family))
+		f, err := os.Open(filepath.Join(proc, "net", p.Net+family))
 		if os.IsNotExist(err) && family == "6" {
 			continue
 		}
@@ -93,12 +107,12 @@ func socketsOn(proc string, p port) ([]string, error) {
 	return inodes, nil
 }
 
-// tcpListen is the state of a listening socket in /proc/net/tcp; connections do not hold a port against a server.
+// tcpListen is the state of a listening socket in /proc/net/tcp. Connections do not keep a server from using a port.
 const tcpListen = "0A"
 
-// parseSockets reads /proc/net/udp or tcp: "sl local_address rem_address st ... uid timeout inode", addresses
-// as hex IP, a colon and hex port.
-func parseSockets(r io.Reader, p port) ([]string, error) {
+// parseSockets parses /proc/net/udp or tcp: "sl local_address rem_address st ... uid timeout inode", where an address
+// is hex IP, a colon and hex port.
+func parseSockets(r io.Reader, p api.Port) ([]string, error) {
 	var inodes []string
 	s := bufio.NewScanner(r)
 	for first := true; s.Scan(); first = false {
@@ -108,10 +122,10 @@ func parseSockets(r io.Reader, p port) ([]string, error) {
 		}
 		_, number, _ := strings.Cut(f[1], ":")
 		b, err := hex.DecodeString(number)
-		if err != nil || len(b) != 2 || uint16(b[0])<<8|uint16(b[1]) != p.number {
+		if err != nil || len(b) != 2 || uint16(b[0])<<8|uint16(b[1]) != p.Number {
 			continue
 		}
-		if p.net == "tcp" && f[3] != tcpListen {
+		if p.Net == "tcp" && f[3] != tcpListen {
 			continue
 		}
 		inodes = append(inodes, f[9])
@@ -119,7 +133,7 @@ func parseSockets(r io.Reader, p port) ([]string, error) {
 	return inodes, s.Err()
 }
 
-// owners finds the processes that have one of the sockets open, each once.
+// owners returns the processes that have one of the sockets open, each once.
 func owners(proc string, inodes []string) []owner {
 	if len(inodes) == 0 {
 		return nil
@@ -129,7 +143,7 @@ func owners(proc string, inodes []string) []owner {
 	for _, fd := range fds {
 		target, err := os.Readlink(fd)
 		if err != nil || !slices.Contains(inodes, strings.TrimSuffix(strings.TrimPrefix(target, "socket:["), "]")) {
-			continue // gone, not ours to see, or another file
+			continue // the process is gone or another user's, or it is another file
 		}
 		dir := filepath.Dir(filepath.Dir(fd))
 		pid, err := strconv.Atoi(filepath.Base(dir))

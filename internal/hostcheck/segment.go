@@ -5,19 +5,19 @@ import (
 	"net/netip"
 )
 
-// ipProtocol numbers.
+// IP protocol numbers.
 const (
 	protoICMP = 1
 	protoTCP  = 6
 	protoUDP  = 17
 )
 
-// segment is an IPv4 packet with a UDP datagram or a TCP SYN.
+// segment returns an IPv4 packet with a UDP datagram or a TCP SYN.
 func segment(proto byte, src, dst netip.AddrPort, payload []byte) []byte {
 	var l4 []byte
 	l4 = binary.BigEndian.AppendUint16(l4, src.Port())
 	l4 = binary.BigEndian.AppendUint16(l4, dst.Port())
-	at := 6 // of the checksum
+	at := 6 // offset of the checksum
 	if proto == protoTCP {
 		l4 = append(l4, 0, 0, 0, 1, 0, 0, 0, 0, 5<<4, 2, 0xff, 0xff, 0, 0, 0, 0) // SYN
 		at = 16
@@ -50,30 +50,38 @@ func checksum(b []byte) uint16 {
 	return ^uint16(s)
 }
 
-// answered tells from a frame that leaves the interface which probe it answers, by the client's port of it, and whether
-// it lets the probe in: a refusal does not.
-func answered(frame []byte, client netip.Addr) (clientPort uint16, open, ok bool) {
+// answer is the answer to a probe.
+type answer struct {
+	client uint16 // port of the probe
+	server uint16 // source port of a UDP answer
+	open   bool   // the probe was accepted; false: refused
+	data   []byte // payload of a UDP answer
+}
+
+// answered returns the answer in a frame that leaves the interface; the result is false if the frame answers no probe.
+func answered(frame []byte, client netip.Addr) (answer, bool) {
 	if len(frame) < 14+28 || frame[12] != 8 || frame[13] != 0 {
-		return 0, false, false
+		return answer{}, false
 	}
 	ip := frame[14:]
 	n := int(ip[0]&15) * 4
 	if len(ip) < n+8 {
-		return 0, false, false
+		return answer{}, false
 	}
 	dst, l4 := netip.AddrFrom4([4]byte(ip[16:20])), ip[n:]
 	broadcast := dst == netip.AddrFrom4([4]byte{255, 255, 255, 255})
+	port := binary.BigEndian.Uint16(l4[2:])
 	switch {
 	case ip[9] == protoUDP && (dst == client || broadcast):
-		return binary.BigEndian.Uint16(l4[2:]), true, true
+		return answer{port, binary.BigEndian.Uint16(l4), true, l4[8:]}, true
 	case dst != client:
 	case ip[9] == protoTCP && len(l4) >= 14:
-		return binary.BigEndian.Uint16(l4[2:]), l4[13]&0x12 == 0x12, true // SYN and ACK; else a reset
-	case ip[9] == protoICMP && l4[0] == 3 && len(l4) >= 8+20+4: // unreachable: what it answers follows
+		return answer{client: port, open: l4[13]&0x12 == 0x12}, true // SYN and ACK: open; otherwise a reset
+	case ip[9] == protoICMP && l4[0] == 3 && len(l4) >= 8+20+4: // unreachable: the packet that it refers to follows
 		inner := l4[8:]
 		if m := int(inner[0]&15) * 4; len(inner) >= m+4 {
-			return binary.BigEndian.Uint16(inner[m:]), false, true
+			return answer{client: binary.BigEndian.Uint16(inner[m:])}, true
 		}
 	}
-	return 0, false, false
+	return answer{}, false
 }

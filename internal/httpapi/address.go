@@ -6,7 +6,7 @@ import (
 	"net/netip"
 )
 
-// RemoteAddr is the address that a request came from; invalid for the unix socket.
+// RemoteAddr returns the address that a request came from. It is not valid for the unix socket.
 func RemoteAddr(r *http.Request) netip.Addr {
 	a, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -15,8 +15,8 @@ func RemoteAddr(r *http.Request) netip.Addr {
 	return a.Addr().Unmap().WithZone("")
 }
 
-// LocalAddr is the address that the request was sent to, so the remote machine can reach it. The Host header is not
-// used: the client can write anything there.
+// LocalAddr returns the address that the request was sent to, so the remote machine can reach it. The Host header is
+// not used: the client can write anything there.
 func LocalAddr(r *http.Request) netip.Addr {
 	a, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok {
@@ -29,7 +29,7 @@ func LocalAddr(r *http.Request) netip.Addr {
 	return p.Addr().Unmap().WithZone("")
 }
 
-// RemoteHost is the address that a request came from as text; "" for the unix socket.
+// RemoteHost returns the address that a request came from as text; "" for the unix socket.
 func RemoteHost(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -38,7 +38,8 @@ func RemoteHost(r *http.Request) string {
 	return host
 }
 
-// RemoteNet is RemoteAddr for IPv4 and its /64 for IPv6, where a machine can have any address of its network.
+// RemoteNet returns RemoteAddr as text for IPv4, and its /64 for IPv6, because a machine can choose any address of its
+// network there.
 func RemoteNet(r *http.Request) string {
 	a := RemoteAddr(r)
 	if !a.Is6() {

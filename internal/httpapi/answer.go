@@ -7,7 +7,7 @@ import (
 	"pando/internal/api"
 )
 
-// JSON makes a handler of a function that returns the answer. A nil answer is sent as 204 No Content.
+// JSON returns a handler that sends what ask returns as JSON. A nil answer is sent as 204 No Content.
 func JSON(ask func(*http.Request) (any, error)) Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		v, err := ask(r)
@@ -25,7 +25,7 @@ func JSON(ask func(*http.Request) (any, error)) Handler {
 // Body decodes the JSON body of an operator's request. Unknown fields are an error.
 func Body[T any](r *http.Request) (T, error) { return decode[T](nil, r) }
 
-// Invalid makes the error of a validation a BadRequest. It returns nil for nil.
+// Invalid converts the error of a validation to a BadRequest. It returns nil for nil.
 func Invalid(err error) error {
 	if err == nil {
 		return nil
@@ -33,17 +33,17 @@ func Invalid(err error) error {
 	return api.NewError(api.BadRequest, err.Error(), "")
 }
 
-// BadRequest is an error that tells the caller what is wrong with the request, and what to do.
+// BadRequest returns an error that tells the caller what is wrong with the request, and what to do.
 func BadRequest(message, hint string) error { return api.NewError(api.BadRequest, message, hint) }
 
-// WithHint is err as an API error with this hint.
+// WithHint returns err as an API error with this hint.
 func WithHint(err error, hint string) error {
 	refusal := ErrorOf(err)
 	refusal.Hint = hint
 	return refusal
 }
 
-// QueryInt reads a query parameter that is a number. It returns otherwise when the parameter is absent.
+// QueryInt parses a query parameter as a number. It returns otherwise if the parameter is absent.
 func QueryInt(r *http.Request, name string, otherwise int64) (int64, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {

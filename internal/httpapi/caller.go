@@ -7,9 +7,9 @@ import (
 	"pando/internal/fleet"
 )
 
-// Caller is who makes a request.
+// Caller identifies who makes a request.
 type Caller struct {
-	Kind string // "token" or "user"; "" is somebody on this machine who may open the socket
+	Kind string // "token" or "user"; "": somebody on this machine who may open the socket
 	Name string
 	Role fleet.Role
 
@@ -31,7 +31,7 @@ func WithCaller(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// CallerOf returns the caller of a request. Without one the request came by the unix socket, and may do everything.
+// CallerOf returns the caller of a request. A request without one came by the unix socket, and may do everything.
 func CallerOf(ctx context.Context) Caller {
 	if c, ok := ctx.Value(callerKey{}).(Caller); ok {
 		return c

@@ -16,10 +16,10 @@ import (
 	"pando/internal/registry"
 )
 
-// Handler answers a request, or returns why not. Nothing of the answer may have been written when it returns an error.
+// Handler answers a request, or returns an error before it has written anything.
 type Handler func(w http.ResponseWriter, r *http.Request) error
 
-// Mux is where routes are registered: patterns of http.ServeMux, handlers that return errors.
+// Mux routes requests to handlers that return errors. Its patterns are those of http.ServeMux.
 type Mux struct {
 	*http.ServeMux
 	log *slog.Logger
@@ -28,7 +28,7 @@ type Mux struct {
 // NewMux returns a Mux without routes.
 func NewMux(log *slog.Logger) *Mux { return &Mux{ServeMux: http.NewServeMux(), log: log} }
 
-// Route registers a handler. wrap is put around the handler, the first one outermost.
+// Route registers a handler, wrapped in the functions wrap, the first one outermost.
 func (m *Mux) Route(pattern string, h Handler, wrap ...func(Handler) Handler) {
 	for i := len(wrap) - 1; i >= 0; i-- {
 		h = wrap[i](h)
@@ -43,10 +43,10 @@ func (m *Mux) Route(pattern string, h Handler, wrap ...func(Handler) Handler) {
 	})
 }
 
-// sent is a request's body. Why it cannot be read is the client's doing.
+// sent is a request body whose read errors are marked as the client's.
 type sent struct{ io.ReadCloser }
 
-// Read makes a failure a bodyError.
+// Read wraps read errors in a bodyError.
 func (s sent) Read(b []byte) (int, error) {
 	n, err := s.ReadCloser.Read(b)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -55,17 +55,17 @@ func (s sent) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// bodyError is why a body could not be read.
+// bodyError is the reason why a body could not be read.
 type bodyError struct{ error }
 
-// Unwrap returns the reason.
+// Unwrap returns the underlying error.
 func (e *bodyError) Unwrap() error { return e.error }
 
-// refuse writes an error: JSON under /v1, a line of text elsewhere, where firmware and curl ask.
+// refuse sends an error: JSON under /v1, a line of text elsewhere, for firmware and curl.
 func (m *Mux) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	e := ErrorOf(err)
 	if r.Context().Err() != nil {
-		return // the client is gone, and its going may be the error
+		return // the client is gone, which may have caused the error
 	}
 	if e.Code == api.Internal {
 		m.log.Error("request failed", "method", r.Method, "path", r.URL.Path, "peer", r.RemoteAddr, "err", err)
@@ -85,11 +85,11 @@ func (m *Mux) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(e.Status)
-	// The client is gone when this fails; there is nobody left to tell.
+	// It fails only if the client is gone.
 	_ = json.NewEncoder(w).Encode(api.ErrorBody{Error: e})
 }
 
-// ErrorOf gives an error its code. What the code does not know is the server's own failure.
+// ErrorOf converts an error to an API error with a code. An error of an unknown kind is an internal one.
 func ErrorOf(err error) *api.Error {
 	var e *api.Error
 	var big *http.MaxBytesError
@@ -102,7 +102,7 @@ func ErrorOf(err error) *api.Error {
 	case errors.As(err, &big):
 		e = api.NewError(api.BadRequest, "request body is too large", "")
 	case errors.As(err, &cut):
-		e = api.NewError(api.BadRequest, "request body: "+cut.Error(), "send it anew, whole")
+		e = api.NewError(api.BadRequest, "request body: "+cut.Error(), "send the whole request again")
 	case errors.Is(err, registry.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		e = api.NewError(api.NotFound, err.Error(), "")
 	case errors.Is(err, registry.ErrBeyond):
@@ -120,28 +120,28 @@ func ErrorOf(err error) *api.Error {
 	return e
 }
 
-// MaxBody bounds the body of a request: the largest is a report of a node with many events.
+// MaxBody limits the body of a request, in bytes. The largest is a node's report with many events.
 const MaxBody = 1 << 20
 
 // BodyTime is how long a body may take to arrive.
 const BodyTime = 30 * time.Second
 
-// decode reads an operator's JSON body. What is not understood is refused: a misspelt field must not be half a change.
+// decode decodes an operator's JSON body. It refuses unknown fields, because a change must not lose a misspelt field.
 func decode[T any](w http.ResponseWriter, r *http.Request) (T, error) {
 	return DecodeJSON[T](w, r, MaxBody, true)
 }
 
-// DecodeReport reads a node's JSON body. It may have fields that are not known here: the node may run a newer agent
-// than this server.
+// DecodeReport decodes a node's JSON body. It ignores unknown fields, because the node may run a newer agent than this
+// server.
 func DecodeReport[T any](w http.ResponseWriter, r *http.Request) (T, error) {
 	return DecodeJSON[T](w, r, MaxBody, false)
 }
 
-// DecodeJSON reads one JSON value of at most most bytes. Strict refuses unknown fields.
+// DecodeJSON decodes one JSON value of at most `most` bytes. With strict, unknown fields are an error.
 func DecodeJSON[T any](w http.ResponseWriter, r *http.Request, most int64, strict bool) (T, error) {
 	var v T
 	limited := http.MaxBytesReader(w, r.Body, most)
-	// A body that comes in drops holds its connection for so long and not longer.
+	// The deadline keeps a slowly sent body from holding its connection for long.
 	deadline := func(t time.Time) { _ = http.NewResponseController(w).SetReadDeadline(t) }
 	if w != nil {
 		deadline(time.Now().Add(BodyTime))
@@ -164,7 +164,7 @@ func DecodeJSON[T any](w http.ResponseWriter, r *http.Request, most int64, stric
 	return v, nil
 }
 
-// Reply writes a JSON answer.
+// Reply sends v as JSON.
 func Reply(w http.ResponseWriter, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -172,6 +172,6 @@ func Reply(w http.ResponseWriter, v any) error {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write(append(b, '\n')) // the client is gone when this fails
+	_, _ = w.Write(append(b, '\n')) // it fails only if the client is gone
 	return nil
 }

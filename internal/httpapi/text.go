@@ -5,8 +5,8 @@ import "strings"
 // MaxMessage is the longest message, in bytes, that a node may put into an event.
 const MaxMessage = 2000
 
-// Clip cuts a text to at most n bytes without splitting a character, and removes control characters, which would
-// disturb a terminal.
+// Clip cuts a text to at most n bytes without splitting a character. It removes control characters, which would disturb
+// a terminal.
 func Clip(s string, n int) string {
 	s = strings.ToValidUTF8(s[:min(len(s), n)], "")
 	return strings.Map(func(r rune) rune {

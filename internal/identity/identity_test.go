@@ -25,7 +25,7 @@ import (
 	"pando/internal/api"
 )
 
-var update = flag.Bool("update", false, "write the golden file anew")
+var update = flag.Bool("update", false, "write the golden file")
 
 func TestKeysAreMadeOnce(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "keys")
@@ -58,7 +58,7 @@ func TestKeysAreMadeOnce(t *testing.T) {
 	}
 }
 
-// TestDamagedKeys: no key is ever replaced by itself.
+// TestDamagedKeys: a damaged key file is never replaced.
 func TestDamagedKeys(t *testing.T) {
 	for name, spoil := range map[string]func(dir string) error{
 		"server.key missing": func(dir string) error { return os.Remove(filepath.Join(dir, ServerKeyFile)) },
@@ -98,14 +98,14 @@ func TestDamagedKeys(t *testing.T) {
 	}
 }
 
-// fixed are keys that do not change from run to run.
+// fixed returns keys that are the same in every run.
 func fixed() Keys {
 	k := Keys{Server: ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, ed25519.SeedSize))}
 	copy(k.Secret[:], "a secret of thirty-two bytes....")
 	return k
 }
 
-// TestDerivedIdentities: what a node is must never change between releases.
+// TestDerivedIdentities: the derived identities of a node must never change between releases.
 func TestDerivedIdentities(t *testing.T) {
 	k := fixed()
 	private, public := k.HostKey("pc001")
@@ -138,7 +138,7 @@ func TestDerivedIdentities(t *testing.T) {
 	}
 }
 
-// TestHostKeyIsReadByOpenSSH asks the program that the node runs.
+// TestHostKeyIsReadByOpenSSH reads the key with OpenSSH's own program.
 func TestHostKeyIsReadByOpenSSH(t *testing.T) {
 	tool, err := exec.LookPath("ssh-keygen")
 	if err != nil {
@@ -155,7 +155,7 @@ func TestHostKeyIsReadByOpenSSH(t *testing.T) {
 	}
 }
 
-// TestPinnedTLS joins both sides of the control channel.
+// TestPinnedTLS connects both sides of the control port.
 func TestPinnedTLS(t *testing.T) {
 	k := fixed()
 	config, err := ServerTLS(k.Server)
@@ -165,7 +165,7 @@ func TestPinnedTLS(t *testing.T) {
 	srv := httptest.NewUnstartedServer(
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello") }),
 	)
-	srv.Listener = tls.NewListener(srv.Listener, config) // StartTLS would show a certificate of its own
+	srv.Listener = tls.NewListener(srv.Listener, config) // StartTLS would use its own certificate
 	srv.Config.ErrorLog = nil
 	srv.Start()
 	defer srv.Close()
@@ -216,8 +216,8 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestKeysOfASiteThatRan: keys that are gone are not made anew in silence beside the registry of a site, because no
-// node and no version would trust them.
+// TestKeysOfASiteThatRan: lost keys of a site that has run are not silently replaced, because no node and no version
+// would trust the new ones.
 func TestKeysOfASiteThatRan(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()

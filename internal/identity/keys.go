@@ -25,7 +25,7 @@ const (
 
 // Keys are the keys of a site.
 type Keys struct {
-	Site   minisign.PrivateKey // the key that signed when they were opened; zero when it is kept elsewhere
+	Site   minisign.PrivateKey // the key that signed when the keys were opened; zero if its secret half is not here
 	Ring   *Ring               // all keys that sign
 	Server ed25519.PrivateKey
 	Secret [32]byte
@@ -40,26 +40,26 @@ type KeyError struct {
 
 func (e *KeyError) Error() string { return fmt.Sprintf("keys %s: %v", e.Path, e.Err) }
 
-// Unwrap returns the reason.
+// Unwrap returns the underlying error.
 func (e *KeyError) Unwrap() error { return e.Err }
 
-// Hint reports what the administrator can do, "" if nothing is known.
+// Hint says what the administrator can do, "" if nothing is known.
 func (e *KeyError) Hint() string { return e.hint }
 
 const restoreHint = "restore the keys directory from its backup; new keys mean that every node must boot again " +
 	"and every image must be signed again"
 
-// SitePublic is the public key that signs, as nodes get it: base64 without the comment line.
+// SitePublic returns the public half of the key that signs, as nodes get it: base64 without the comment line.
 func (k Keys) SitePublic() string { return k.Ring.Keys()[0].Public }
 
-// ServerPublic is the server's public key.
+// ServerPublic returns the server's public key.
 func (k Keys) ServerPublic() ed25519.PublicKey { return k.Server.Public().(ed25519.PublicKey) }
 
-// registryFile lies beside the keys directory of a site that has run.
+// registryFile is beside the keys directory if the site has run before.
 const registryFile = "registry.db"
 
-// Open reads the keys in dir. When none of them exists it makes all of them, but not for a site that has run: its nodes
-// and versions trust the keys that it had.
+// Open reads the keys in dir. If none of them exists, it makes all of them, unless the site has run before: its nodes
+// and versions trust the old keys.
 func Open(dir string) (Keys, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return Keys{}, &KeyError{
@@ -98,7 +98,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// look reports which of the secret files are there. The public key can be made from the secret one.
+// look reports which of the secret files exist. The public key can be made from the secret one.
 func look(dir string) (present, absent []string, err error) {
 	files := []string{SiteKeyFile, ServerKeyFile, SecretFile}
 	if _, err := os.Lstat(filepath.Join(dir, TrustFile)); err == nil {
@@ -194,7 +194,7 @@ func create(dir string) error {
 	return k.save(dir)
 }
 
-// save writes the files in an order that makes an interrupted first start visible as a missing file.
+// save writes the files in an order in which an interrupted first start leaves a file missing, which Open notices.
 func (k Keys) save(dir string) error {
 	site, err := k.Site.MarshalText()
 	if err != nil {
@@ -214,7 +214,7 @@ func (k Keys) save(dir string) error {
 
 func publicText(k Keys) []byte {
 	text, err := k.Site.Public().(minisign.PublicKey).MarshalText()
-	if err != nil { // a fixed layout of fixed fields
+	if err != nil { // it cannot fail: layout and fields are fixed
 		panic("identity: encode public key: " + err.Error())
 	}
 	return append(text, '\n')

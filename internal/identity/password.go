@@ -11,8 +11,8 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// How a password is made slow to guess: argon2id (RFC 9106) with the least that OWASP's "Password Storage Cheat
-// Sheet" recommends where memory is what an attacker lacks. One check takes 46 MiB and some tens of milliseconds.
+// Parameters of argon2id (RFC 9106): the least that OWASP's "Password Storage Cheat Sheet" recommends for high memory
+// use. One check takes 46 MiB and some tens of milliseconds.
 const (
 	passwordMemory = 46 << 10 // KiB
 	passwordPasses = 1
@@ -21,14 +21,14 @@ const (
 	hashBytes      = 32
 )
 
-// Lengths of a password, in bytes. NIST SP 800-63B asks for at least eight characters, and for no rules about which.
+// Lengths of a password, in bytes. NIST SP 800-63B requires at least eight characters, and advises against rules about
+// which characters.
 const (
 	passwordLeast = 8
 	passwordMost  = 1024
 )
 
-// HashPassword makes of a password what may be kept: a salted argon2id hash in the form of the Password Hashing
-// Competition.
+// HashPassword returns a salted argon2id hash of a password, in the format of the Password Hashing Competition.
 func HashPassword(password string) (string, error) {
 	if len(password) < passwordLeast || len(password) > passwordMost {
 		return "", fmt.Errorf("a password has %d to %d bytes", passwordLeast, passwordMost)
@@ -48,8 +48,8 @@ func HashPassword(password string) (string, error) {
 	), nil
 }
 
-// CheckPassword reports whether a password matches a hash. It takes as long for an invalid hash, so that a caller does
-// not learn whether a user exists.
+// CheckPassword reports whether a password matches a hash. It takes as long for a hash that is not valid, so that a
+// caller cannot learn whether a user exists.
 func CheckPassword(hash, password string) bool {
 	salt, want, err := parseHash(hash)
 	if err != nil {
@@ -59,7 +59,7 @@ func CheckPassword(hash, password string) bool {
 	return subtle.ConstantTimeCompare(sum, want) == 1 && err == nil && len(password) <= passwordMost
 }
 
-// parseHash reads a hash that HashPassword made.
+// parseHash parses a hash that HashPassword made.
 func parseHash(hash string) (salt, sum []byte, err error) {
 	head := fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$", argon2.Version, passwordMemory, passwordPasses, passwordLanes)
 	rest, ok := strings.CutPrefix(hash, head)

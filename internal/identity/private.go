@@ -3,35 +3,32 @@ package identity
 import (
 	"crypto/tls"
 	"errors"
-	"fmt"
-	"io"
 	"os"
-	"syscall"
+
+	"pando/internal/secretfile"
 )
 
-// readPrivate reads a file that only its owner may read, who is root or the user that runs this program. Whoever else
-// could read it may have the key, and whoever could write it may have put another one there.
-func readPrivate(path string) ([]byte, error) { return readSecret(path, 0o077) }
+// readPrivate reads a file that belongs to root or the user of this process and that only its owner may read. Anyone
+// else who could read it may have the key, and anyone who could write it may have replaced it.
+func readPrivate(path string) ([]byte, error) { return readSecret(path, secretfile.Others) }
 
-// readSecret reads a file whose mode has none of the bits of others.
+// readSecret reads a file whose mode has none of the bits in others.
 func readSecret(path string, others os.FileMode) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err == nil {
-		err = private(path, info, others)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return io.ReadAll(f)
+	b, err := secretfile.Read(path, others)
+	return b, keyError(err)
 }
 
-// keyPair reads a certificate and its key. Of a key that the site gives, its group may read it, as ssl-cert does in
-// Debian.
+// keyError converts the refusal of a file to a KeyError.
+func keyError(err error) error {
+	var refused *secretfile.Error
+	if errors.As(err, &refused) {
+		return &KeyError{Path: refused.Path, Err: refused.Err, hint: refused.Hint()}
+	}
+	return err
+}
+
+// keyPair reads a certificate and its key. others are the forbidden mode bits of the key file: a key of the site's own
+// may be readable by its group, like those of ssl-cert in Debian.
 func keyPair(certFile, keyFile string, others os.FileMode) (c tls.Certificate, err error) {
 	cert, err := os.ReadFile(certFile)
 	if err != nil {
@@ -44,30 +41,7 @@ func keyPair(certFile, keyFile string, others os.FileMode) (c tls.Certificate, e
 	return tls.X509KeyPair(cert, key)
 }
 
-// private refuses a file or directory of secrets whose mode lets others do something.
-func private(path string, info os.FileInfo, others os.FileMode) error {
-	if mode := info.Mode().Perm(); mode&others != 0 {
-		return &KeyError{
-			Path: path,
-			Err:  fmt.Errorf("others may read or write it: its mode is %04o", mode),
-			hint: fmt.Sprintf(
-				"if nobody else was on this machine: chmod %04o %s; else make new keys",
-				mode&^others,
-				path,
-			),
-		}
-	}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 && int(st.Uid) != os.Geteuid() {
-		return &KeyError{
-			Path: path,
-			Err:  fmt.Errorf("it belongs to user %d, who can change it", st.Uid),
-			hint: "if nobody else was on this machine: chown root " + path + "; else make new keys",
-		}
-	}
-	return nil
-}
-
-// privateDirectory refuses a keys directory in which others may put files.
+// privateDirectory returns an error if others may put files into a keys directory.
 func privateDirectory(dir string) error {
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
@@ -76,5 +50,5 @@ func privateDirectory(dir string) error {
 	if err != nil {
 		return &KeyError{Path: dir, Err: err}
 	}
-	return private(dir, info, 0o022) // its files have modes of their own
+	return keyError(secretfile.Check(dir, info, 0o022)) // its files have modes of their own
 }

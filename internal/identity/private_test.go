@@ -33,7 +33,7 @@ func TestKeysThatOthersHave(t *testing.T) {
 		}
 		for _, mode := range []os.FileMode{0o644, 0o777, 0o620} {
 			if name == "" && mode == 0o644 {
-				continue // who may list a directory of keys has none of them
+				continue // listing the directory reveals no key
 			}
 			if err := os.Chmod(path, mode); err != nil {
 				t.Fatal(err)

@@ -17,18 +17,18 @@ import (
 	"pando/internal/image"
 )
 
-// TrustFile is the file of a keys directory that lists which keys may sign versions, now or earlier. Without it only
-// the site key may.
+// TrustFile is the file of a keys directory that lists which keys may sign versions, now or earlier. Without the file
+// only the site key may.
 const TrustFile = "trust.json"
 
 // SigningKey is a key that signs versions, or did.
 type SigningKey struct {
 	Name   string `json:"name"`
 	Public string `json:"public"` // minisign public key, base64
-	// file with its secret half in the keys directory; "": it is kept elsewhere
+	// file of its secret half in the keys directory; "": the secret half is not on this server
 	Secret  string    `json:"secret,omitempty"`
 	Created time.Time `json:"created,omitzero"`
-	Revoked time.Time `json:"revoked,omitzero"` // zero: it is trusted
+	Revoked time.Time `json:"revoked,omitzero"` // zero: the key is trusted
 }
 
 // trustText is the content of TrustFile.
@@ -37,8 +37,8 @@ type trustText struct {
 	Keys   []SigningKey `json:"keys"`
 }
 
-// Ring is the keys that may sign versions. The first that is not revoked is the one that signs; the others are trusted
-// beside it. A Ring may be used by several goroutines; each change is on the disk before it is seen.
+// Ring holds the keys that may sign versions. The first one that is not revoked is the one that signs; the others are
+// trusted too. A Ring may be used by several goroutines. Each change is on disk before it takes effect.
 type Ring struct {
 	dir string
 
@@ -50,13 +50,13 @@ type Ring struct {
 // Errors of Ring.
 var (
 	ErrNoKey    = errors.New("no such key")
-	ErrKeyTaken = errors.New("there is a key of that name, or that key")
+	ErrKeyTaken = errors.New("a key with that name, or that public key, exists already")
 	ErrLastKey  = errors.New("it is the only key that is trusted")
 	ErrRevoked  = errors.New("the key is revoked")
 	ErrManyKeys = errors.New("there are as many keys as a version can have signatures")
 )
 
-// openRing reads the keys that sign. Without TrustFile it is the site key, which has to be there.
+// openRing reads the signing keys. Without TrustFile there is only the site key, which must exist.
 func openRing(dir string) (*Ring, error) {
 	r := &Ring{dir: dir, secrets: map[string]minisign.PrivateKey{}}
 	path := filepath.Join(dir, TrustFile)
@@ -130,7 +130,7 @@ func (r *Ring) trusted() []SigningKey {
 	return slices.DeleteFunc(slices.Clone(r.keys), func(k SigningKey) bool { return !k.Revoked.IsZero() })
 }
 
-// Trust is whose signatures count now.
+// Trust returns the keys whose signatures count now, and the revoked ones.
 func (r *Ring) Trust() image.Trust {
 	var t image.Trust
 	for _, k := range r.Keys() {
@@ -143,14 +143,14 @@ func (r *Ring) Trust() image.Trust {
 	return t
 }
 
-// All are the public keys of all keys, revoked ones too.
+// All returns the public halves of all keys, also of revoked ones.
 func (r *Ring) All() []string {
 	t := r.Trust()
 	return append(t.Keys, t.Revoked...)
 }
 
-// Signers are the keys that sign what is made now: all that are trusted and here, the first before the others. So
-// who trusts only some of them takes it.
+// Signers returns the keys that sign new things: all trusted keys whose secret half is here, the signing one first.
+// With all signatures, nodes that trust only some of the keys accept the result.
 func (r *Ring) Signers() []minisign.PrivateKey {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -171,7 +171,7 @@ func (r *Ring) Here(k SigningKey) bool {
 	return ok
 }
 
-// Find returns the key of a name, or with a public key.
+// Find returns the key with a name or a public key.
 func (r *Ring) Find(name string) (SigningKey, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -185,7 +185,8 @@ func (r *Ring) index(name string) int {
 	return slices.IndexFunc(r.keys, func(k SigningKey) bool { return k.Name == name || k.Public == name })
 }
 
-// Add makes a key and trusts it behind the others; with a public key, one whose secret half is kept elsewhere.
+// Add makes a key and trusts it, after the others. With a public key it adds one whose secret half is not on this
+// server.
 func (r *Ring) Add(name, public string, now time.Time) (SigningKey, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -212,7 +213,7 @@ func (r *Ring) Add(name, public string, now time.Time) (SigningKey, error) {
 	return k, nil
 }
 
-// create makes the files of a new key.
+// create makes a key pair and its file.
 func (r *Ring) create(k SigningKey) (SigningKey, minisign.PrivateKey, error) {
 	public, secret, err := minisign.GenerateKey(rand.Reader)
 	if err != nil {
@@ -232,7 +233,7 @@ func (r *Ring) create(k SigningKey) (SigningKey, minisign.PrivateKey, error) {
 		writeFile(filepath.Join(r.dir, k.Secret), append(text, '\n'), 0o600))
 }
 
-// unrevoked is the place of a key that is trusted. Callers hold mu.
+// unrevoked returns the index of a trusted key. The caller holds mu.
 func (r *Ring) unrevoked(name string) (int, error) {
 	i := r.index(name)
 	switch {
@@ -244,7 +245,7 @@ func (r *Ring) unrevoked(name string) (int, error) {
 	return i, nil
 }
 
-// Use makes a key that is trusted the one that signs.
+// Use makes a trusted key the one that signs.
 func (r *Ring) Use(name string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -256,7 +257,7 @@ func (r *Ring) Use(name string) error {
 	return r.save(append([]SigningKey{k}, slices.Delete(slices.Clone(r.keys), i, i+1)...))
 }
 
-// Revoke ends the trust in a key, for good: its secret half is removed.
+// Revoke ends the trust in a key for ever: it also removes the secret half.
 func (r *Ring) Revoke(name string, now time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -283,7 +284,7 @@ func (r *Ring) Revoke(name string, now time.Time) error {
 	return nil
 }
 
-// save writes the list and then uses it.
+// save writes the list to disk and then uses it.
 func (r *Ring) save(keys []SigningKey) error {
 	b, err := json.MarshalIndent(trustText{Format: 1, Keys: keys}, "", "  ")
 	if err != nil {
@@ -297,7 +298,7 @@ func (r *Ring) save(keys []SigningKey) error {
 	return nil
 }
 
-// SignsPacks reports whether the boot packs of a version are signed by a key that is kept here.
+// SignsPacks reports whether this server has the key that must sign the boot packs of a version.
 func (r *Ring) SignsPacks(m image.Manifest) bool {
 	if len(r.Signers()) == 0 {
 		return false

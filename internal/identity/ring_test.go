@@ -13,7 +13,7 @@ import (
 
 var when = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// reopened is the ring as the next start finds it.
+// reopened returns the ring as read from disk.
 func reopened(t *testing.T, dir string) *Ring {
 	t.Helper()
 	k, err := Open(dir)
@@ -23,7 +23,7 @@ func reopened(t *testing.T, dir string) *Ring {
 	return k.Ring
 }
 
-// TestRing changes the keys of a site, and reads them back after each step.
+// TestRing changes the keys of a site, and reads them from disk after each step.
 func TestRing(t *testing.T) {
 	dir := t.TempDir()
 	r := reopened(t, dir)
@@ -91,7 +91,7 @@ func newPublic(t *testing.T) (dir, public string) {
 	return dir, reopened(t, dir).Keys()[0].Public
 }
 
-// TestRingIsFull: a version has room for so many signatures.
+// TestRingIsFull: the number of trusted keys is limited, because a version has a limited number of signatures.
 func TestRingIsFull(t *testing.T) {
 	r := reopened(t, t.TempDir())
 	for i := range image.MaxSignatures {
@@ -102,7 +102,7 @@ func TestRingIsFull(t *testing.T) {
 	}
 }
 
-// TestDamagedTrust: what is trusted is never guessed.
+// TestDamagedTrust: a damaged list of trusted keys is an error, and never guessed.
 func TestDamagedTrust(t *testing.T) {
 	for name, text := range map[string]string{
 		"no JSON":          "x",

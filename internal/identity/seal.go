@@ -7,17 +7,17 @@ import (
 	"errors"
 )
 
-// purposeSeal is that of the key which small secrets in the record are sealed with.
+// purposeSeal is the purpose of the key that seals small secrets in the registry.
 const purposeSeal = "pando sealed secrets v1\x00"
 
-// sealVersion begins what is sealed.
+// sealVersion is the first byte of a sealed secret.
 const sealVersion = 1
 
-// ErrSealed means that something was not sealed by this site, or for something else, or was changed.
-var ErrSealed = errors.New("it cannot be opened with this site's keys: were they replaced? give it once more")
+// ErrSealed means that a secret was not sealed by this site, was sealed for another use, or was changed.
+var ErrSealed = errors.New("it cannot be opened with this site's keys: were they replaced? set it again")
 
-// Seal encrypts a small secret (AES-256-GCM with a random nonce), so that who reads the record and not the keys
-// does not have it. What it is for is bound to it: a password of one node cannot be taken for that of another.
+// Seal encrypts a small secret (AES-256-GCM with a random nonce), so that the registry without the keys does not reveal
+// it. The use is authenticated too: a password of one node cannot be taken for that of another.
 func (k Keys) Seal(use string, secret []byte) []byte {
 	nonce := make([]byte, 12)
 	_, _ = rand.Read(nonce) // never fails
@@ -38,7 +38,7 @@ func (k Keys) Open(use string, sealed []byte) ([]byte, error) {
 
 func (k Keys) sealer() cipher.AEAD {
 	block, err := aes.NewCipher(k.derive(purposeSeal, "", 32))
-	if err != nil { // only for another size of the key
+	if err != nil { // it fails only for another key size
 		panic("identity: " + err.Error())
 	}
 	aead, err := cipher.NewGCM(block)

@@ -14,19 +14,18 @@ import (
 	"time"
 )
 
-// Certificates of the control channel are valid for ever: nodes have no clock when they connect.
+// Certificates of the control port are always valid, because nodes have no clock when they connect.
 var (
 	validFrom = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 	validTo   = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC) // RFC 5280 section 4.1.2.5: no end
 )
 
-// authority is what the certificates of the server's key are signed in the name of, by the same key.
+// authority is the issuer of the certificates of the server's key; they are signed by that key itself.
 var authority = pkix.Name{CommonName: "pando authority"}
 
-// ServerTLS is the server side of the control channel: TLS 1.3 with certificates of the server's key. Pando's own
-// clients pin the key (api.PinnedTLS is their side) and read nothing else of the certificate. Programs that are not
-// Pando's trust Authority and want to find the address that they asked, so there is a certificate for each address
-// of this machine. Who has a certificate of its own may show it: see Keys.UploadBy.
+// ServerTLS returns the TLS configuration of the control port: TLS 1.3 with certificates of the server's key. Pando's
+// clients only pin the key (api.PinnedTLS). Other programs trust Upload.Authority and check the address, so there is a
+// certificate per address. Clients may show one too: see Keys.UploadBy.
 func ServerTLS(key ed25519.PrivateKey) (*tls.Config, error) {
 	c := &addressed{key: key, made: map[netip.Addr]*tls.Certificate{}}
 	if _, err := c.of(netip.Addr{}); err != nil {
@@ -45,7 +44,7 @@ func ServerTLS(key ed25519.PrivateKey) (*tls.Config, error) {
 	}, nil
 }
 
-// addressed makes certificates of a key, one for each address that somebody came to. A machine has few.
+// addressed makes certificates of a key, one per local address that clients connect to. A machine has few.
 type addressed struct {
 	key ed25519.PrivateKey
 

@@ -14,12 +14,12 @@ import (
 // Upload is the certificate and key, as PEM, with which a node's program uploads for one boot.
 type Upload struct {
 	Key         []byte // secret, PKCS #8
-	Certificate []byte // of that key; its name is the boot id
-	Authority   []byte // certificate that the server's certificates lead to
+	Certificate []byte // certificate of Key; its common name is the boot ID
+	Authority   []byte // certificate of the authority that issued the server's certificates
 }
 
-// Upload makes the certificate of one boot. Its key is derived from the secret and the boot id, so the server stores
-// nothing, and it is of no use for another boot.
+// Upload makes the certificate of one boot. Its key is derived from the secret and the boot ID, so the server stores
+// nothing, and it is useless for another boot.
 func (k Keys) Upload(boot string) (Upload, error) {
 	var u Upload
 	key := k.uploadKey(boot)
@@ -59,8 +59,8 @@ func (k Keys) uploadKey(boot string) ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(k.derive(purposeUpload, boot, ed25519.SeedSize))
 }
 
-// UploadBy returns the boot id of a connection whose client showed a certificate of Upload, or "". The handshake has
-// proved that the client has the key; nothing else in the certificate is trusted.
+// UploadBy returns the boot ID of a connection whose client showed a certificate of Upload, or "". The handshake has
+// proved that the client has the key. Nothing else in the certificate is trusted.
 func (k Keys) UploadBy(c *tls.ConnectionState) string {
 	if c == nil || len(c.PeerCertificates) == 0 {
 		return ""

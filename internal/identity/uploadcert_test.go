@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestUpload: a program that verifies as programs do finds the server's address in its certificate, and the server
-// learns from which boot it comes; what somebody made himself is nobody's.
+// TestUpload: a program that verifies certificates accepts the server's, and the server learns the boot from the
+// client's certificate. A forged certificate gives no boot.
 func TestUpload(t *testing.T) {
 	k := fixed()
 	config, err := ServerTLS(k.Server)
@@ -65,7 +65,7 @@ func TestUpload(t *testing.T) {
 		t.Errorf("without a certificate: %q, %v", got, err)
 	}
 	other := fixed()
-	other.Secret[0] ^= 1 // the same server, another secret: a certificate that is made up
+	other.Secret[0] ^= 1 // same server key, other secret: a forged certificate
 	if got, err := ask(other, "0123456789abcdef", true); err != nil || got != "[]" {
 		t.Errorf("with a certificate of its own making: %q, %v", got, err)
 	}

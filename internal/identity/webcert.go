@@ -17,26 +17,28 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"pando/internal/secretfile"
 )
 
-// The site's own certificate authority, for browsers: they know nothing of pinned keys, and take no Ed25519.
+// The site's own certificate authority, for browsers: they cannot pin keys and do not accept Ed25519.
 const (
-	WebAuthorityFile = "web-ca.crt" // certificate, PEM: what a browser imports, once
+	WebAuthorityFile = "web-ca.crt" // PEM certificate that people import into browsers
 	webAuthorityKey  = "web-ca.key" // PKCS #8, PEM
 
 	webAuthorityLife = 10 * 365 * 24 * time.Hour
-	webLife          = 90 * 24 * time.Hour // of what is issued; browsers refuse more than 398 days
-	webRenew         = webLife / 3         // a new one is issued when so much is left
-	webLook          = time.Minute         // how often the files of a given certificate are looked at
+	webLife          = 90 * 24 * time.Hour // life of issued certificates; browsers refuse more than 398 days
+	webRenew         = webLife / 3         // a certificate with less time left is replaced
+	webLook          = time.Minute         // how often the files of a site's certificate are checked
 )
 
-// WebNames are what a certificate is valid for.
+// WebNames are the names and addresses that a certificate is valid for.
 type WebNames struct {
 	Hosts []string
 	Addrs []netip.Addr
 }
 
-// WebCertificate is what a server shows browsers.
+// WebCertificate is the current certificate for browsers.
 type WebCertificate struct {
 	make func() (*tls.Certificate, error)
 	now  func() time.Time
@@ -46,7 +48,7 @@ type WebCertificate struct {
 	looked time.Time
 }
 
-// OwnWebCertificate issues certificates by an authority of the site's own, which is made in dir when there is none.
+// OwnWebCertificate issues certificates of the site's own authority. It makes the authority in dir if there is none.
 func OwnWebCertificate(dir string, names WebNames, now func() time.Time) (*WebCertificate, error) {
 	ca, err := webAuthority(dir, now())
 	if err != nil {
@@ -63,10 +65,10 @@ func OwnWebCertificate(dir string, names WebNames, now func() time.Time) (*WebCe
 	return w, err
 }
 
-// GivenWebCertificate reads certificate and key from files, and again when they change.
+// GivenWebCertificate reads certificate and key from files, and again when the files change.
 func GivenWebCertificate(cert, key string, now func() time.Time) (*WebCertificate, error) {
 	w := &WebCertificate{now: now, make: func() (*tls.Certificate, error) {
-		c, err := keyPair(cert, key, 0o027)
+		c, err := keyPair(cert, key, secretfile.Rest)
 		if err != nil {
 			return nil, fmt.Errorf("certificate %s with key %s: %w", cert, key, err)
 		}
@@ -76,14 +78,14 @@ func GivenWebCertificate(cert, key string, now func() time.Time) (*WebCertificat
 	return w, err
 }
 
-// TLS is the server's side. TLS 1.2 is for browsers that are old; its cipher suites are Go's, which have forward
+// TLS returns the TLS configuration of the server. TLS 1.2 is for old browsers; Go's cipher suites for it have forward
 // secrecy.
 func (w *WebCertificate) TLS() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return w.get() }}
 }
 
-// Hosts are the names that the certificate is valid for.
+// Hosts returns the names that the certificate is valid for.
 func (w *WebCertificate) Hosts() []string {
 	c, err := w.get()
 	if err != nil {
@@ -92,8 +94,8 @@ func (w *WebCertificate) Hosts() []string {
 	return c.Leaf.DNSNames
 }
 
-// get is the certificate of now. When a new one cannot be had, the old one is shown: whoever renews may be in the
-// middle of it.
+// get returns the current certificate. If a new one cannot be read or made, it returns the old one, because a renewal
+// of the files may be half done.
 func (w *WebCertificate) get() (*tls.Certificate, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -114,7 +116,7 @@ func (w *WebCertificate) get() (*tls.Certificate, error) {
 func webAuthority(dir string, now time.Time) (tls.Certificate, error) {
 	certFile, keyFile := filepath.Join(dir, WebAuthorityFile), filepath.Join(dir, webAuthorityKey)
 	var refused *KeyError
-	ca, err := keyPair(certFile, keyFile, 0o077)
+	ca, err := keyPair(certFile, keyFile, secretfile.Others)
 	switch {
 	case err == nil && now.Add(webLife).After(ca.Leaf.NotAfter):
 		return ca, &KeyError{Path: certFile, Err: fmt.Errorf("ends at %s", ca.Leaf.NotAfter.Format(time.DateOnly)),
@@ -153,7 +155,7 @@ func webAuthority(dir string, now time.Time) (tls.Certificate, error) {
 	if err != nil {
 		return ca, err
 	}
-	// The key goes first: a certificate without one would be taken for a loss.
+	// The key is written first: a certificate without a key would look like a lost key.
 	err = writeFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600)
 	if err == nil {
 		err = writeFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o644)
@@ -161,7 +163,7 @@ func webAuthority(dir string, now time.Time) (tls.Certificate, error) {
 	if err != nil {
 		return ca, fmt.Errorf("make the authority for browsers: %w", err)
 	}
-	return keyPair(certFile, keyFile, 0o077)
+	return keyPair(certFile, keyFile, secretfile.Others)
 }
 
 // issueWeb makes a key and a certificate for it.
@@ -190,7 +192,7 @@ func issueWeb(ca tls.Certificate, names WebNames, now time.Time) (*tls.Certifica
 	return &tls.Certificate{Certificate: [][]byte{der, ca.Certificate[0]}, PrivateKey: key, Leaf: leaf}, err
 }
 
-// webSerial is 120 random bits: RFC 5280 section 4.1.2.2 wants at most 20 octets.
+// webSerial returns 120 random bits; RFC 5280 section 4.1.2.2 allows at most 20 octets.
 func webSerial() *big.Int {
 	b := make([]byte, 15)
 	rand.Read(b)

@@ -18,7 +18,7 @@ var webTest = WebNames{
 	Addrs: []netip.Addr{netip.MustParseAddr("192.0.2.7"), netip.MustParseAddr("::1")},
 }
 
-// shake makes a connection as a browser that has imported an authority does.
+// shake makes a connection like a browser that has imported an authority.
 func shake(t *testing.T, w *WebCertificate, authority []byte, name string, now time.Time) error {
 	t.Helper()
 	roots := x509.NewCertPool()
@@ -28,7 +28,7 @@ func shake(t *testing.T, w *WebCertificate, authority []byte, name string, now t
 	here, there := net.Pipe()
 	go func() {
 		s := tls.Server(there, w.TLS())
-		_ = s.Handshake() // the other side says what is wrong
+		_ = s.Handshake() // the client reports the error
 		_, _ = io.Copy(io.Discard, s)
 	}()
 	defer here.Close()
@@ -57,7 +57,7 @@ func TestOwnWebCertificate(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// The same authority after a restart, and a new certificate before the old one is over.
+	// After a restart the authority is the same, and a certificate is replaced before it expires.
 	again, err := OwnWebCertificate(dir, webTest, clock)
 	if err != nil || shake(t, again, ca, "boot.example", now) != nil {
 		t.Error("after a restart browsers do not know it:", err)
@@ -73,7 +73,7 @@ func TestOwnWebCertificate(t *testing.T) {
 	}
 }
 
-// Whoever renews a certificate writes two files, one after the other: in between the old one is shown.
+// A renewal writes two files one after the other: in between the old certificate is used.
 func TestGivenWebCertificateIsReadAgain(t *testing.T) {
 	now := time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// writeFile writes a file that is whole or not there: to a name beside it, to the disk, then renamed.
+// writeFile writes a file atomically: to a temporary file in the same directory, synced to disk, then renamed.
 func writeFile(path string, data []byte, perm os.FileMode) (err error) {
 	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {

@@ -19,8 +19,8 @@ const Format = 1
 // MaxManifest is the largest manifest, in bytes.
 const MaxManifest = 64 << 10
 
-// Encode returns the bytes of a manifest, which are then signed and never made again: whoever passes a
-// manifest on passes on these bytes.
+// Encode returns the bytes of a manifest. They are signed and must be passed on unchanged: encoding the manifest
+// again could give other bytes.
 func (m Manifest) Encode() ([]byte, error) {
 	if err := m.Validate(); err != nil {
 		return nil, err
@@ -44,13 +44,14 @@ func (m Manifest) Encode() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Decode reads and validates a manifest. On a node and wherever something depends on it, use Verify.
+// Decode decodes and validates a manifest without checking its signature. Nodes, and code whose decisions depend on
+// the manifest, must use Verify.
 func Decode(b []byte) (Manifest, error) {
 	var m Manifest
 	if len(b) > MaxManifest {
 		return m, fmt.Errorf("decode manifest: %d bytes, more than %d", len(b), MaxManifest)
 	}
-	// The format first: what a newer format means by a key is not ours to guess.
+	// Check the format first: the keys of a newer format may have another meaning.
 	var head struct {
 		Format int `json:"format"`
 	}
@@ -66,7 +67,7 @@ func Decode(b []byte) (Manifest, error) {
 		return m, fmt.Errorf("decode manifest: %w", err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return m, fmt.Errorf("decode manifest: something follows it")
+		return m, fmt.Errorf("decode manifest: bytes follow the JSON value")
 	}
 	return m, m.Validate()
 }
@@ -77,7 +78,7 @@ var (
 	driverName    = fleet.Spelling{Inner: "_-", End: true, Max: 64}
 )
 
-// Validate returns what is wrong with a manifest, by the name of the field.
+// Validate returns what is wrong with a manifest, with the name of the field.
 func (m Manifest) Validate() error {
 	for _, check := range []func() error{m.checkHead, m.checkDrivers, m.checkCommandLine, m.checkRoot} {
 		if err := check(); err != nil {
@@ -131,8 +132,8 @@ func (m Manifest) checkCommandLine() error {
 	return nil
 }
 
-// ValidArgument checks one kernel argument. It becomes one word of a line in a boot script, so it has no
-// white space and nothing that a boot loader expands; the prefix of Pando's own arguments is taken.
+// ValidArgument checks one kernel argument. The argument goes into a line of a boot script, so it must not have white
+// space or characters that a boot loader expands. Arguments with Pando's own prefix are reserved.
 func ValidArgument(arg string) error {
 	if arg == "" || len(arg) > 256 {
 		return fmt.Errorf("kernel argument %q: want 1 to 256 bytes", arg)
@@ -144,7 +145,7 @@ func ValidArgument(arg string) error {
 	}
 	for _, taken := range []string{"pando.", "BOOTIF=", "initrd=", "root=", "init=", "rdinit="} {
 		if strings.HasPrefix(arg, taken) {
-			return fmt.Errorf("kernel argument %q: %s is Pando's to set", arg, taken)
+			return fmt.Errorf("kernel argument %q: %s is reserved for Pando", arg, taken)
 		}
 	}
 	return nil

@@ -7,17 +7,17 @@ import (
 	"pando/internal/fleet"
 )
 
-// Extends says that a version is an extension: files below /usr and /opt that running nodes lay over the version
-// that it was made on. It has no kernel and no drivers, and boots nothing.
+// Extends marks a version as an extension: files below /usr and /opt that running nodes mount over the version that
+// it was made for. It has no kernel and no drivers, and no node boots it.
 type Extends struct {
-	Name string       `json:"name"` // as systemd-sysext knows it, and the name of the image that it is a version of
-	Base fleet.Digest `json:"base"` // the only version that it fits
+	Name string       `json:"name"` // name for systemd-sysext, and name of the extension's image
+	Base fleet.Digest `json:"base"` // the only version that the extension fits
 }
 
-// IsExtension reports whether a version is laid over others and boots nothing.
+// IsExtension reports whether the version is an extension, which no node boots.
 func (m Manifest) IsExtension() bool { return m.Extends != nil }
 
-// Fits returns why a version cannot be laid over base, and what can be done; nil when it can.
+// Fits returns why a version cannot be mounted over base, and what can be done; nil if it can.
 func (m Manifest) Fits(base fleet.Digest) error {
 	switch {
 	case !m.IsExtension():
@@ -33,7 +33,7 @@ func (m Manifest) Fits(base fleet.Digest) error {
 	return nil
 }
 
-// checkExtends is what an extension has in the place of a kernel.
+// checkExtends checks the fields of an extension, which has no kernel.
 func (m Manifest) checkExtends() error {
 	e := m.Extends
 	if err := fleet.ValidName("extension", e.Name); err != nil {

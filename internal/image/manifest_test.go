@@ -99,7 +99,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"no device":         {`8086:1521,1533`, `8086:1521,`, "drivers[2].pci"},
 		"argument":          {`"quiet"`, `"a b"`, "command_line[0]"},
 		"script":            {`"quiet"`, `"${x}"`, "not allowed"},
-		"taken argument":    {`"quiet"`, `"pando.boot=1"`, "Pando's"},
+		"taken argument":    {`"quiet"`, `"pando.boot=1"`, "reserved for Pando"},
 		"two documents":     {"\n}\n", "\n}\n{}", "decode manifest"},
 		"cut off":           {"\n}\n", "", "decode manifest"},
 	} {

@@ -7,25 +7,26 @@ import (
 	"pando/internal/fleet"
 )
 
-// NIC is what is known of a node's network adapters.
+// NIC is what is known about a node's network adapters.
 type NIC struct {
-	PCI            bool // the adapter that boots is the PCI device below
+	PCI            bool // the boot adapter is the PCI device below
 	Vendor, Device uint16
-	Modules        []string // that an earlier boot of the node loaded
+	Modules        []string // modules that an earlier boot of the node loaded
 }
 
-// AllDrivers lists the cpios for a node of which nothing is known: all but those that are there instead of another.
+// AllDrivers lists the cpios for a node whose adapters are not known: those for every node, without those for one
+// adapter.
 func (m Manifest) AllDrivers() []Driver {
 	return slices.DeleteFunc(slices.Clone(m.Drivers), func(d Driver) bool { return d.InsteadOf != "" })
 }
 
-// DriversFor lists the cpios for a node whose adapters are known, in the order in which they are sent. It is false when
-// the adapter that boots is not one that the version has a cpio for, by its PCI name or, if it has none, by the modules
-// that drove it before: then AllDrivers is what the node needs.
+// DriversFor lists the cpios for a node whose adapters are known, in the order in which they are sent. It matches the
+// boot adapter by its PCI ID or, if it has none, by the modules that drove it before. It returns false if no cpio is
+// for that adapter; the node then needs AllDrivers.
 func (m Manifest) DriversFor(nic NIC) ([]Driver, bool) {
 	known := false
-	chosen := map[string]bool{}   // cpios of known adapters
-	replaced := map[string]bool{} // cpios that one of them is there instead of
+	chosen := map[string]bool{}   // cpios for the known adapters
+	replaced := map[string]bool{} // cpios that a chosen one replaces
 	for _, d := range m.Drivers {
 		pci := nic.PCI && d.PCI.Has(nic.Vendor, nic.Device)
 		used := slices.ContainsFunc(d.For, func(name string) bool { return slices.Contains(nic.Modules, name) })
@@ -43,7 +44,7 @@ func (m Manifest) DriversFor(nic NIC) ([]Driver, bool) {
 	}), true
 }
 
-// DriverOf returns the cpio that is for a PCI device, if the version has one.
+// DriverOf returns the cpio for a PCI device, if the version has one.
 func (m Manifest) DriverOf(vendor, device uint16) (Driver, bool) {
 	for _, d := range m.Drivers {
 		if d.PCI.Has(vendor, device) {
@@ -53,7 +54,7 @@ func (m Manifest) DriverOf(vendor, device uint16) (Driver, bool) {
 	return Driver{}, false
 }
 
-// DriversSize adds up cpios, in bytes.
+// DriversSize returns the sum of the sizes of cpios, in bytes.
 func DriversSize(drivers []Driver) (n int64) {
 	for _, d := range drivers {
 		n += d.Size
@@ -61,26 +62,26 @@ func DriversSize(drivers []Driver) (n int64) {
 	return n
 }
 
-// maxFor bounds the modules that a cpio is for.
+// maxFor bounds the number of modules in Driver.For.
 const maxFor = 64
 
-// IsModule reports whether a name is one that kernel modules have.
+// IsModule reports whether a name is a valid name of a kernel module.
 func IsModule(name string) bool { return moduleName.Allows(name) }
 
 var moduleName = fleet.Spelling{Capitals: true, Inner: "_", End: true, Max: 64}
 
-// checkUse returns what is wrong with what a cpio is said to be for. before are those that stand before it.
+// checkUse checks the fields that say which nodes get a cpio. before are the cpios listed before it.
 func (d Driver) checkUse(before []Driver) error {
 	if d.InsteadOf != "" {
 		i := slices.IndexFunc(before, func(b Driver) bool { return b.Name == d.InsteadOf })
 		if i < 0 || before[i].InsteadOf != "" {
 			return fmt.Errorf(
-				"instead_of: %q does not stand before it, or is itself there instead of another",
+				"instead_of: %q is not listed before it, or has instead_of itself",
 				d.InsteadOf,
 			)
 		}
 		if len(d.For) == 0 {
-			return fmt.Errorf("for: empty, so that nobody would ever be sent it")
+			return fmt.Errorf("for: empty, so that no node would get it")
 		}
 	}
 	if err := d.PCI.check(); err != nil {
@@ -91,7 +92,7 @@ func (d Driver) checkUse(before []Driver) error {
 	}
 	for i, n := range d.For {
 		if !moduleName.Allows(n) || slices.Contains(d.For[:i], n) {
-			return fmt.Errorf("for[%d]: %.80q is no module's name, or stands twice", i, n)
+			return fmt.Errorf("for[%d]: %.80q is no module's name, or is listed twice", i, n)
 		}
 	}
 	return nil

@@ -46,7 +46,8 @@ func TestDriversFor(t *testing.T) {
 	}
 }
 
-// A manifest of before has one cpio with every NIC, and nothing in it says what for: every node is sent both.
+// TestDriversOfOldManifest: an old manifest has one cpio with every NIC and does not say which NICs it is for. Every
+// node gets base and that cpio.
 func TestDriversOfOldManifest(t *testing.T) {
 	m := testManifest()
 	m.Drivers = []Driver{
@@ -101,7 +102,7 @@ func TestPCIOf(t *testing.T) {
 	}
 }
 
-// What aliases make is canonical and finds every device that they name.
+// FuzzPCIOf: the list made from aliases is canonical and contains every device that they name.
 func FuzzPCIOf(f *testing.F) {
 	f.Add("pci:v00008086d00001533sv*\npci:v00001AF4d*", "8086:1533 1af4:*")
 	f.Fuzz(func(t *testing.T, aliases, list string) {
@@ -134,7 +135,8 @@ func aliasesOf(l PCIList) (out []string) {
 	return out
 }
 
-// PCI lists and aliases are read by hand for the node's sake; patterns say what was meant.
+// TestPCIPatterns: the parsers of PCI lists and aliases, written by hand to keep the node's program small, agree with
+// regular expressions.
 func TestPCIPatterns(t *testing.T) {
 	alias := regexp.MustCompile(`^pci:v0000([0-9A-F]{4})d(?:0000([0-9A-F]{4})|(\*))`)
 	list := regexp.MustCompile(`^[0-9a-f]{4}:(\*|[0-9a-f]{4}(,[0-9a-f]{4})*)$`)
@@ -165,7 +167,7 @@ func TestPCIPatterns(t *testing.T) {
 	}
 }
 
-// mutated is one of some texts with up to two characters changed, or cut off somewhere.
+// mutated returns one of some texts with up to two characters changed, or truncated.
 func mutated(r *rand.Rand, texts []string, letters string) string {
 	b := []byte(texts[r.IntN(len(texts))])
 	for range r.IntN(3) {

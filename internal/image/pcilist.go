@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// PCIList names PCI devices in one canonical text: vendors in ascending order, each with its devices in ascending
-// order, "8086:1533,1536 10ec:8168" in lower-case hex; "1af4:*" is every device of a vendor.
+// PCIList names PCI devices in one canonical text in lower-case hex: vendors in ascending order, each with its
+// devices in ascending order, as in "8086:1533,1536 10ec:8168". "1af4:*" means every device of a vendor.
 type PCIList string
 
-// MaxPCIList is the longest list, in bytes: some 1,600 devices of one vendor.
+// MaxPCIList is the length of the longest list in bytes: some 1,600 devices of one vendor.
 const MaxPCIList = 8 << 10
 
-// pciAlias reads how a module's alias begins that names a vendor, and a device or any ("*"), in hex digits as they
-// stand there. What follows (subsystem, class) narrows it down; who matches by vendor and device alone takes more
-// devices than the module does, never fewer.
+// pciAlias reads vendor and device from the beginning of a module's alias, in hex digits as written; the device may
+// be "*". The rest of the alias (subsystem, class) is ignored, so a match may include devices that the module does
+// not drive, but never misses one.
 func pciAlias(alias string) (vendor, device string, ok bool) {
 	rest, ok := strings.CutPrefix(alias, "pci:v0000")
 	if !ok || len(rest) < 6 || rest[4] != 'd' {
@@ -33,7 +33,7 @@ func pciAlias(alias string) (vendor, device string, ok bool) {
 	return vendor, device, isHex(vendor, "ABCDEF") && (device == "*" || isHex(device, "ABCDEF"))
 }
 
-// isHex reports whether s is four hex digits; those above 9 are given.
+// isHex reports whether s is four hex digits; letters are the accepted digits above 9.
 func isHex(s, letters string) bool {
 	for i := range len(s) {
 		if (s[i] < '0' || s[i] > '9') && strings.IndexByte(letters, s[i]) < 0 {
@@ -43,8 +43,7 @@ func isHex(s, letters string) bool {
 	return len(s) == 4
 }
 
-// PCIOf lists the devices that the aliases of modules name. Aliases of other buses, and those for devices of any
-// vendor, are left out.
+// PCIOf lists the devices in the aliases of modules. It leaves out aliases of other buses and those for any vendor.
 func PCIOf(aliases []string) PCIList {
 	devices := map[string][]string{}
 	for _, a := range aliases {
@@ -60,7 +59,7 @@ func formatPCI(devices map[string][]string) PCIList {
 	var words []string
 	for vendor, list := range devices {
 		slices.Sort(list)
-		if list = slices.Compact(list); list[0] == "*" { // sorts before the digits
+		if list = slices.Compact(list); list[0] == "*" { // "*" sorts before the digits
 			list = list[:1]
 		}
 		words = append(words, vendor+":"+strings.Join(list, ","))
@@ -80,7 +79,7 @@ func (l PCIList) Has(vendor, device uint16) bool {
 	return false
 }
 
-// isPCIWord reports whether s is a vendor with its devices, or with "*".
+// isPCIWord reports whether s is a vendor with a list of devices, or with "*".
 func isPCIWord(s string) bool {
 	vendor, list, ok := strings.Cut(s, ":")
 	if !ok || !isHex(vendor, "abcdef") {
@@ -94,7 +93,7 @@ func isPCIWord(s string) bool {
 	return true
 }
 
-// check returns what is wrong with a list: only the one canonical text passes.
+// check returns what is wrong with a list. Only the canonical text is valid.
 func (l PCIList) check() error {
 	if l == "" {
 		return nil
@@ -111,18 +110,18 @@ func (l PCIList) check() error {
 		devices[v] = append(devices[v], strings.Split(list, ",")...)
 	}
 	if want := formatPCI(devices); l != want {
-		return fmt.Errorf("devices stand twice or in another order than in %.40q", want)
+		return fmt.Errorf("devices are listed twice, or not in the order of %.40q", want)
 	}
 	return nil
 }
 
-// PCIDevice reads vendor and device from a device's modalias, which always names both.
+// PCIDevice reads vendor and device from the modalias of a device, which always has both.
 func PCIDevice(modalias string) (vendor, device uint16, ok bool) {
 	v, d, ok := pciAlias(modalias)
 	if !ok || d == "*" {
 		return 0, 0, false
 	}
-	vendorID, _ := strconv.ParseUint(v, 16, 16) // four hex digits, by now
+	vendorID, _ := strconv.ParseUint(v, 16, 16) // pciAlias has checked the four hex digits
 	deviceID, _ := strconv.ParseUint(d, 16, 16)
 	return uint16(vendorID), uint16(deviceID), true
 }

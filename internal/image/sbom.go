@@ -10,10 +10,10 @@ import (
 	"pando/internal/fleet"
 )
 
-// Contents is what a bill of materials lists.
+// Contents is the content of a software bill of materials.
 type Contents struct {
 	Name         string       // of the image
-	Version      fleet.Digest // which
+	Version      fleet.Digest // of the image version
 	Architecture string
 	System       string // ID of os-release, "debian"; "": unknown
 	Release      string // its VERSION_ID
@@ -22,7 +22,7 @@ type Contents struct {
 	Packages     []Package
 }
 
-// The parts of SPDX 2.3 (ISO/IEC 5962) that are written. What is not known is NOASSERTION, as the standard wants it.
+// The parts of SPDX 2.3 (ISO/IEC 5962) that are written. Unknown values are NOASSERTION, as the standard requires.
 type (
 	spdxDocument struct {
 		Version       string             `json:"spdxVersion"`
@@ -125,7 +125,7 @@ func (c Contents) SPDX() ([]byte, error) {
 	return append(b, '\n'), nil
 }
 
-// locator is the package URL of a package, "" where its kind or the system is not known.
+// locator returns the package URL of a package, or "" if its kind or the system is not known.
 func (c Contents) locator(p Package) string {
 	if p.Kind == "" || c.System == "" {
 		return ""
@@ -138,7 +138,7 @@ func (c Contents) locator(p Package) string {
 	return "pkg:" + p.Kind + "/" + escape(c.System) + "/" + escape(p.Name) + "@" + escape(p.Version) + q
 }
 
-// spdxName keeps the letters that an identifier of SPDX may have.
+// spdxName keeps the characters that are valid in an SPDX identifier.
 func spdxName(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '-' {

@@ -9,18 +9,18 @@ import (
 	"aead.dev/minisign"
 )
 
-// MaxSignature is the largest detached signature, in bytes: that of MaxSignatures keys.
+// MaxSignature is the largest detached signature in bytes: the signatures of MaxSignatures keys.
 const MaxSignature = 4 << 10
 
-// trustedComment starts the signed comment of a manifest's signature. With it a signature that the same key
-// made for something else cannot pass for one of a manifest.
+// trustedComment begins the trusted comment of a manifest's signature. It keeps a signature that the same key made
+// for another kind of data from being valid for a manifest.
 const trustedComment = "pando manifest "
 
 // Errors of Verify.
 var (
 	ErrUnsigned       = errors.New("no signature")
 	ErrWrongSignature = errors.New("wrong signature")
-	// ErrRevoked is an ErrWrongSignature: the signature is good, and its key does not count any more.
+	// ErrRevoked is an ErrWrongSignature: the signature is correct, but its key is revoked.
 	ErrRevoked = fmt.Errorf("%w: the key is revoked", ErrWrongSignature)
 )
 
@@ -39,22 +39,22 @@ func SignAll(manifest []byte, keys []minisign.PrivateKey) []byte {
 	return JoinSignatures(files...)
 }
 
-// SignBytes returns the detached signature of data, with comment as its trusted comment: what data is, so that a
-// signature of one thing does not pass for that of another.
+// SignBytes returns the detached signature of data with a trusted comment. The comment says what data is, so that the
+// signature is not valid for another kind of data.
 func SignBytes(key minisign.PrivateKey, data []byte, comment string) []byte {
-	r := minisign.NewReader(bytes.NewReader(data)) // the pre-hashed kind, which is what minisign makes today
+	r := minisign.NewReader(bytes.NewReader(data)) // the pre-hashed kind, which minisign makes today
 	_, _ = io.Copy(io.Discard, r)                  // reads from memory
 	return r.SignWithComments(key, comment, fmt.Sprintf("key %016X", key.ID()))
 }
 
-// Verify checks that one of keys (minisign public keys, base64) signed manifest, and only then reads it.
-// The error is ErrUnsigned or ErrWrongSignature.
+// Verify checks that one of keys (minisign public keys, base64) signed manifest, and only then decodes it. The error
+// is ErrUnsigned or ErrWrongSignature.
 func Verify(manifest, signature []byte, keys ...string) (Manifest, error) {
 	return Trust{Keys: keys}.Verify(manifest, signature)
 }
 
-// Verify checks that a key that is trusted signed manifest, and only then reads it. The error is ErrUnsigned,
-// ErrRevoked or ErrWrongSignature.
+// Verify checks that a trusted key signed manifest, and only then decodes it. The error is ErrUnsigned, ErrRevoked or
+// ErrWrongSignature.
 func (t Trust) Verify(manifest, signature []byte) (Manifest, error) {
 	if err := t.verifyManifest(manifest, signature); err != nil {
 		return Manifest{}, fmt.Errorf("manifest %s: %w", Version(manifest).Short(), err)

@@ -63,7 +63,7 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// The signature is one that the stock program verifies, and one that the stock program makes is accepted.
+// TestStockMinisign: minisign verifies the signature, and a signature by minisign is accepted.
 func TestStockMinisign(t *testing.T) {
 	program, err := exec.LookPath("minisign")
 	if err != nil {
@@ -107,7 +107,7 @@ func TestStockMinisign(t *testing.T) {
 	}
 }
 
-// FuzzVerify: of all bytes only one signature is accepted. The key is always the same, so that the corpus has
+// FuzzVerify: of all possible bytes only one signature is accepted. The key is fixed, so that the corpus has
 // signatures by it.
 func FuzzVerify(f *testing.F) {
 	public, key, err := minisign.GenerateKey(bytes.NewReader(bytes.Repeat([]byte{7}, 64)))
@@ -131,12 +131,12 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// hasSignature looks for a signature among those of a file.
+// hasSignature reports whether a file contains a signature.
 func hasSignature(file []byte, good string) bool {
 	return slices.ContainsFunc(SplitSignatures(file), func(s []byte) bool { return sameSignature(string(s), good) })
 }
 
-// sameSignature compares all but the first line, which is a comment that nobody signs, and line ends.
+// sameSignature compares signatures without the first line, an unsigned comment, and without line ends.
 func sameSignature(a, b string) bool {
 	strip := func(s string) string {
 		_, rest, _ := strings.Cut(s, "\n")

@@ -8,14 +8,14 @@ import (
 	"aead.dev/minisign"
 )
 
-// MaxSignatures is how many keys may have signed one thing.
+// MaxSignatures is how many keys may sign one thing.
 const MaxSignatures = 8
 
-// signatureLines is how many lines a signature of minisign has: a comment, the signature, the comment that it signs,
-// and the signature of both.
+// signatureLines is the number of lines of a minisign signature: a comment, the signature, the trusted comment, and
+// the signature of both.
 const signatureLines = 4
 
-// nextSignature cuts the first signature off a file that has one after another.
+// nextSignature splits off the first signature of a file with several.
 func nextSignature(file []byte) (signature, rest []byte) {
 	file = bytes.TrimSpace(file)
 	n := 0
@@ -29,8 +29,8 @@ func nextSignature(file []byte) (signature, rest []byte) {
 	return file[:n], bytes.TrimSpace(file[n:])
 }
 
-// SplitSignatures returns the signatures of a file that has one after another. A program that knows of one reads the
-// first.
+// SplitSignatures returns the signatures in a file, one after the other. A program that expects one signature reads
+// the first.
 func SplitSignatures(file []byte) [][]byte {
 	var out [][]byte
 	for rest := bytes.TrimSpace(file); len(rest) > 0; {
@@ -41,8 +41,8 @@ func SplitSignatures(file []byte) [][]byte {
 	return out
 }
 
-// JoinSignatures returns a file with the signatures of all files, in order; of one key the first. What is no signature
-// is left out, and what is more than MaxSignatures.
+// JoinSignatures returns a file with the signatures of all files in order, and only the first of each key. It leaves
+// out what is no signature, and signatures beyond MaxSignatures.
 func JoinSignatures(files ...[]byte) []byte {
 	var out []byte
 	seen := map[uint64]bool{}
@@ -60,7 +60,7 @@ func JoinSignatures(files ...[]byte) []byte {
 	return out
 }
 
-// Signers returns those of keys (minisign public keys) whose good signature of a manifest is in a signature file.
+// Signers returns those of keys (minisign public keys) by which a signature file has a valid signature of a manifest.
 func Signers(manifest, signature []byte, keys []string) []string {
 	return signers(manifest, signature, trustedComment+string(Version(manifest)), keys)
 }
@@ -75,12 +75,12 @@ func signers(data, signature []byte, comment string, keys []string) []string {
 	})
 }
 
-// OnlyBy keeps the signatures that keys made, good ones of a manifest.
+// OnlyBy returns the valid signatures of a manifest that were made by one of keys.
 func OnlyBy(manifest, signature []byte, keys []string) []byte {
 	return SignaturesBy(manifest, signature, trustedComment+string(Version(manifest)), keys)
 }
 
-// SignaturesBy keeps the signatures that keys made of data with that trusted comment.
+// SignaturesBy returns the valid signatures of data with that trusted comment that were made by one of keys.
 func SignaturesBy(data, signature []byte, comment string, keys []string) []byte {
 	all := SplitSignatures(signature)
 	return JoinSignatures(

@@ -9,13 +9,13 @@ import (
 	"aead.dev/minisign"
 )
 
-// Trust is whose signatures count.
+// Trust is the set of keys whose signatures are accepted.
 type Trust struct {
 	Keys    []string // minisign public keys, base64
-	Revoked []string // keys that do not count any more, also where Keys has them
+	Revoked []string // keys that are not accepted, even if they are in Keys
 }
 
-// Accepted are the keys that count.
+// Accepted returns the accepted keys.
 func (t Trust) Accepted() []string {
 	var out []string
 	for _, k := range t.Keys {
@@ -26,8 +26,8 @@ func (t Trust) Accepted() []string {
 	return out
 }
 
-// VerifyBytes checks that an accepted key signed data with comment as the trusted comment. Signatures of other keys
-// beside that one do no harm. This is in the node's program, which is sent with every boot: it is written to be
+// VerifyBytes checks that an accepted key signed data with comment as the trusted comment. Further signatures by
+// other keys do not matter. The node's program, which every boot loads, contains this code, so it is written to be
 // small.
 func (t Trust) VerifyBytes(data, signature []byte, comment string) error {
 	if len(signature) > MaxSignature {
@@ -58,8 +58,7 @@ func (t Trust) VerifyBytes(data, signature []byte, comment string) error {
 	return fmt.Errorf("%w: by key%s, trusted are %s", ErrWrongSignature, by, strings.Join(t.Accepted(), ", "))
 }
 
-// check finds the key that made a signature, "" if it is none of t. A signature of such a key that is wrong is an
-// error.
+// check returns the key in t that made a signature, or "" if none did. A wrong signature by such a key is an error.
 func (t Trust) check(data, text []byte, comment string) (id, key string, err error) {
 	var s minisign.Signature
 	if err := s.UnmarshalText(text); err != nil {
@@ -87,5 +86,5 @@ func (t Trust) check(data, text []byte, comment string) (id, key string, err err
 	return id, "", nil
 }
 
-// KeyID is how a key is named where there is no room for the key: as minisign writes it.
+// KeyID formats the ID of a key as minisign does. It names a key where the whole key would be too long.
 func KeyID(id uint64) string { return fmt.Sprintf("%016X", id) }

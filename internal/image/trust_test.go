@@ -12,7 +12,7 @@ import (
 	"aead.dev/minisign"
 )
 
-// signed is a manifest with the signatures of some keys.
+// signed returns a manifest with the signatures of some keys.
 func signed(t *testing.T, keys ...minisign.PrivateKey) (manifest, signature []byte) {
 	t.Helper()
 	manifest, err := testManifest().Encode()
@@ -26,7 +26,8 @@ func signed(t *testing.T, keys ...minisign.PrivateKey) (manifest, signature []by
 	return manifest, JoinSignatures(files...)
 }
 
-// TestRotation: while nodes move, old and new trust both boot a version; a version of a revoked key only does not.
+// TestRotation: during a key rotation a version boots with the old and with the new trust. A version signed only by a
+// revoked key does not boot.
 func TestRotation(t *testing.T) {
 	old, oldKey := newKey(t)
 	next, nextKey := newKey(t)
@@ -38,17 +39,17 @@ func TestRotation(t *testing.T) {
 		signature []byte
 		want      error
 	}{
-		"not moved, not signed anew": {Trust{Keys: []string{old}}, before, nil},
-		"not moved, signed anew":     {Trust{Keys: []string{old}}, both, nil},
-		"moved, not signed anew":     {Trust{Keys: []string{next, old}}, before, nil},
-		"moved, signed anew":         {Trust{Keys: []string{next, old}}, both, nil},
-		"old key forgotten":          {Trust{Keys: []string{next}}, both, nil},
-		"old key revoked":            {Trust{Keys: []string{next, old}, Revoked: []string{old}}, both, nil},
-		"by the revoked key only":    {Trust{Keys: []string{next, old}, Revoked: []string{old}}, before, ErrRevoked},
-		"by it, and not known":       {Trust{Keys: []string{next}, Revoked: []string{old}}, before, ErrRevoked},
-		"by a forgotten key only":    {Trust{Keys: []string{next}}, before, ErrWrongSignature},
-		"by a key not known yet":     {Trust{Keys: []string{old}}, after, ErrWrongSignature},
-		"nobody is trusted":          {Trust{Keys: []string{old}, Revoked: []string{old}}, before, ErrRevoked},
+		"not moved, not signed again": {Trust{Keys: []string{old}}, before, nil},
+		"not moved, signed again":     {Trust{Keys: []string{old}}, both, nil},
+		"moved, not signed again":     {Trust{Keys: []string{next, old}}, before, nil},
+		"moved, signed again":         {Trust{Keys: []string{next, old}}, both, nil},
+		"old key forgotten":           {Trust{Keys: []string{next}}, both, nil},
+		"old key revoked":             {Trust{Keys: []string{next, old}, Revoked: []string{old}}, both, nil},
+		"by the revoked key only":     {Trust{Keys: []string{next, old}, Revoked: []string{old}}, before, ErrRevoked},
+		"by it, and not known":        {Trust{Keys: []string{next}, Revoked: []string{old}}, before, ErrRevoked},
+		"by a forgotten key only":     {Trust{Keys: []string{next}}, before, ErrWrongSignature},
+		"by a key not known yet":      {Trust{Keys: []string{old}}, after, ErrWrongSignature},
+		"nobody is trusted":           {Trust{Keys: []string{old}, Revoked: []string{old}}, before, ErrRevoked},
 	} {
 		_, err := c.trust.Verify(m, c.signature)
 		if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) ||
@@ -100,8 +101,8 @@ func TestSignaturesOfSeveralKeys(t *testing.T) {
 	}
 }
 
-// The stock program verifies a version that several keys signed, by the first, and by another one cut out; and signs a
-// version for a key that this program has never seen.
+// TestStockMinisignWithSeveralKeys: minisign verifies a version that several keys signed, by the first signature, and
+// by another one alone. A signature by minisign with a new key is accepted.
 func TestStockMinisignWithSeveralKeys(t *testing.T) {
 	program, err := exec.LookPath("minisign")
 	if err != nil {

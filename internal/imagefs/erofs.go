@@ -12,19 +12,18 @@ import (
 	"pando/internal/chunk"
 )
 
-// EROFS on disk, as far as an uncompressed image of mkfs.erofs needs it. Names and layout are those of the
-// kernel's fs/erofs/erofs_fs.h.
+// EROFS on disk, as far as an uncompressed image of mkfs.erofs needs it. Names and layout are those of the kernel's
+// fs/erofs/erofs_fs.h.
 const (
 	erofsSuperOffset = 1024
 	erofsSuperSize   = 128
 	erofsMagic       = 0xE0F5E1E2
 
 	erofsFlatPlain  = 0 // whole blocks
-	erofsFlatInline = 2 // whole blocks, and the tail behind the inode
+	erofsFlatInline = 2 // whole blocks, and the rest after the inode
 )
 
-// ErofsImage finds the files of an EROFS image. It is for images that mkfs.erofs has just made, and still trusts
-// nothing: a broken image gives an error.
+// ErofsImage finds the files of an EROFS image. It does not trust the image: a damaged one gives an error.
 type ErofsImage struct {
 	r         io.ReaderAt
 	blockSize int64
@@ -34,13 +33,13 @@ type ErofsImage struct {
 }
 
 type erofsInode struct {
-	at     int64 // where the inode itself lies
+	at     int64 // offset of the inode
 	layout int
 	mode   uint16
 	size   int64
-	start  int64 // of the whole blocks
-	tail   int64 // of the inlined tail
-	xattrs int64 // bytes of extended attributes, which lie before the tail
+	start  int64 // offset of the whole blocks
+	tail   int64 // offset of the inlined tail
+	xattrs int64 // bytes of extended attributes, which come before the tail
 }
 
 // OpenErofs reads the super block of an uncompressed EROFS image.
@@ -65,7 +64,7 @@ func OpenErofs(r io.ReaderAt) (*ErofsImage, error) {
 	}, nil
 }
 
-// Size is the number of bytes of the file system.
+// Size returns the size of the file system in bytes.
 func (e *ErofsImage) Size() int64 { return e.blocks * e.blockSize }
 
 func (e *ErofsImage) inode(nid uint64) (erofsInode, error) {
@@ -108,7 +107,8 @@ const (
 	erofsLink    = 0o120000
 )
 
-// Files lists all regular files that have bytes, each inode once, in order of offset. inodes counts all inodes.
+// Files lists all regular files with content, each inode once, in order of offset. inodes is the number of all
+// inodes.
 func (e *ErofsImage) Files() (files []Extent, inodes int64, err error) {
 	err = e.walk(func(name string, n erofsInode) error {
 		inodes++
@@ -127,7 +127,7 @@ func (e *ErofsImage) Files() (files []Extent, inodes int64, err error) {
 	return files, inodes, inOrder(files, e.Size())
 }
 
-// list lists all inodes by one of their names.
+// list lists all inodes, each with one of its names.
 func (e *ErofsImage) list(readable bool) (files []File, err error) {
 	walk := e.walk
 	if readable {
@@ -145,7 +145,7 @@ func (e *ErofsImage) list(readable bool) (files []File, err error) {
 		if n.layout == erofsFlatInline && n.size < chunk.BlockSize {
 			f.Data = n.tail
 		}
-		blocks := n.size / chunk.BlockSize // whole ones; the tail lies with the inode
+		blocks := n.size / chunk.BlockSize // whole blocks; the tail is stored with the inode
 		if n.layout == erofsFlatPlain {
 			blocks = (n.size + chunk.BlockSize - 1) / chunk.BlockSize
 		}
@@ -158,13 +158,13 @@ func (e *ErofsImage) list(readable bool) (files []File, err error) {
 	return files, err
 }
 
-// walk visits each inode once, by one of its names.
+// walk visits each inode once, with one of its names.
 func (e *ErofsImage) walk(visit func(name string, n erofsInode) error) error {
 	w := &erofsWalk{image: e, seen: map[uint64]bool{}, visit: visit}
 	return w.walk(e.rootNID, "", 0)
 }
 
-// walkReadable visits the inodes that can be read, and leaves the others out.
+// walkReadable visits the inodes that can be read and skips the others.
 func (e *ErofsImage) walkReadable(visit func(name string, n erofsInode) error) error {
 	w := &erofsWalk{image: e, seen: map[uint64]bool{}, visit: visit, skip: true}
 	return w.walk(e.rootNID, "", 0)
@@ -174,10 +174,10 @@ type erofsWalk struct {
 	image *ErofsImage
 	seen  map[uint64]bool
 	visit func(name string, n erofsInode) error
-	skip  bool // what cannot be read is left out
+	skip  bool // skip what cannot be read
 }
 
-// maxDepth bounds a path in an image; Linux cannot open a longer one by name.
+// maxDepth bounds the depth of a path in an image. Linux cannot open a longer path.
 const maxDepth = 2048
 
 func (w *erofsWalk) walk(nid uint64, name string, depth int) error {
@@ -235,8 +235,8 @@ type dirent struct {
 	name string
 }
 
-// readDirents parses one block of a directory. It has 12-byte entries first and their names after them; the last name
-// ends with the block or with a zero byte.
+// readDirents parses one block of a directory: 12-byte entries, then their names. The last name ends with the block
+// or with a zero byte.
 func readDirents(b []byte) ([]dirent, error) {
 	le := binary.LittleEndian
 	if len(b) < 12 {

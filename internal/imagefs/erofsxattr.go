@@ -12,7 +12,7 @@ import (
 )
 
 // SortXattrs sorts the extended attributes of each inode. mkfs.erofs before 1.9.3 writes them in the order of the
-// tree's file system. ext4 and tmpfs differ in it, so the same tree would give two images.
+// tree's file system, so the same tree on ext4 and on tmpfs would give two images.
 func SortXattrs(file string) error {
 	f, err := os.OpenFile(file, os.O_RDWR, 0)
 	if err != nil {
@@ -59,7 +59,8 @@ const (
 	ErofsXattrEntry  = 4  // name length (1), name prefix (1), value length (2), then name and value
 )
 
-// sortedXattrs returns the attributes of one inode by name: first the prefix's number, then what follows it.
+// sortedXattrs returns the attributes of one inode sorted by the number of the name prefix, then by the rest of the
+// name.
 func sortedXattrs(b []byte) ([]byte, error) {
 	if len(b) < ErofsXattrHeader || b[4] != 0 {
 		return nil, errors.New("it has shared attributes")
@@ -82,8 +83,8 @@ func sortedXattrs(b []byte) ([]byte, error) {
 	return append(slices.Clone(b[:ErofsXattrHeader]), bytes.Join(entries, nil)...), nil
 }
 
-// The super block's checksum is a CRC-32C, not inverted at the end. It covers the first block from the super block on,
-// with its own four bytes as zero. Inodes lie in that block too.
+// superChecksum computes and reads the super block's checksum: a CRC-32C without the final inversion. It covers the
+// first block from the super block on, with its own four bytes as zero. Inodes may lie in that block too.
 func superChecksum(f *os.File) (sum, stored uint32, err error) {
 	block := make([]byte, 4096-erofsSuperOffset)
 	if _, err := f.ReadAt(block, erofsSuperOffset); err != nil {

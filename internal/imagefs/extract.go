@@ -12,8 +12,8 @@ import (
 	"pando/internal/store"
 )
 
-// Extract writes the root file system of a version from the store into a file. It verifies every object; zeros of the
-// file system become holes of the file. each is called with the bytes that are done.
+// Extract writes the root file system of a version from the store into a file. It verifies every object; zeros become
+// holes. each is called with the number of bytes written so far.
 func Extract(ctx context.Context, d *store.Dir, m image.Manifest, file string, each func(bytes int64)) (err error) {
 	r, err := Open(ctx, d, m)
 	if err != nil {
@@ -45,7 +45,7 @@ func Extract(ctx context.Context, d *store.Dir, m image.Manifest, file string, e
 	return f.Sync()
 }
 
-// writeChunk writes the chunk that starts at an offset and returns its size.
+// writeChunk writes the chunk at an offset and returns its size.
 func (r *Reader) writeChunk(w io.WriterAt, off int64) (int64, error) {
 	e, start, err := r.Entry(off)
 	if err != nil {

@@ -15,7 +15,7 @@ type FileSystem interface {
 	Size() int64 // bytes, in whole blocks
 	// Files lists where the bytes of regular files are, in order of offset, and counts the inodes.
 	Files() (files []Extent, inodes int64, err error)
-	// list lists all inodes by one of their names. With readable set, what cannot be read is left out.
+	// list lists all inodes, each with one of its names. If readable is set, it leaves out what cannot be read.
 	list(readable bool) ([]File, error)
 }
 
@@ -26,7 +26,7 @@ type Extent struct {
 	Size  int64  // bytes
 }
 
-// OpenFileSystem opens a raw image of that kind.
+// OpenFileSystem opens a raw image of the given kind.
 func OpenFileSystem(kind string, r io.ReaderAt) (FileSystem, error) {
 	switch kind {
 	case image.Erofs:
@@ -37,10 +37,10 @@ func OpenFileSystem(kind string, r io.ReaderAt) (FileSystem, error) {
 	return nil, fmt.Errorf("file system %q: this Pando cannot read it; upgrade it", kind)
 }
 
-// InBlocks rounds up to whole blocks.
+// InBlocks rounds a number of bytes up to whole blocks.
 func InBlocks(n int64) int64 { return (n + chunk.BlockSize - 1) / chunk.BlockSize * chunk.BlockSize }
 
-// inOrder sorts files by their place, and refuses those that overlap.
+// inOrder sorts files by offset, and returns an error if two overlap.
 func inOrder(files []Extent, size int64) error {
 	slices.SortFunc(files, func(a, b Extent) int { return cmp.Compare(a.Start, b.Start) })
 	end := int64(0)

@@ -15,28 +15,28 @@ import (
 // File is a file or directory and its position in a root file system. A block has chunk.BlockSize bytes.
 type File struct {
 	Path          string // without a leading slash
-	Start, Blocks uint32 // its bytes; no blocks: it has none, or they lie with its inode
+	Start, Blocks uint32 // blocks with its content; Blocks 0: it has no content, or its content lies with its inode
 	Inode         uint32 // block of its inode
 	Size          int64  // bytes
 	Mode          uint16 // type and permissions, as stat(2) has them
 	Dir           bool
 
-	Data   int64  // where its bytes begin, if it has any
-	Target string // of a symbolic link whose bytes may lie in two places
+	Data   int64  // offset of its content, if it has any
+	Target string // target of a symbolic link whose bytes may lie in two places
 }
 
-// Map is the layout of the root file system of a version. It is read from the file system itself, so every version has
-// one and it cannot disagree with the root.
+// Map is the layout of a version's root file system. It is read from the file system itself, so every version has one
+// and it always matches the root.
 type Map struct {
 	Size int64 // bytes of the file system
 
 	files     []File // in order of Inode
-	data      []int  // those with blocks, in order of Start
+	data      []int  // indexes of those with blocks, in order of Start
 	byPath    map[string]int
-	byPattern map[string]int // by path without its numbers, -1 where two have the same
+	byPattern map[string]int // by path without its numbers; -1: several paths are the same then
 }
 
-// ReadMap reads the map of a version's root from the store. It reads inodes and directories, a few MB.
+// ReadMap reads the map of a version's root from the store: inodes and directories, a few MB.
 func ReadMap(ctx context.Context, d *store.Dir, m image.Manifest) (*Map, error) {
 	return mapRoot(ctx, d, m, false)
 }
@@ -65,7 +65,7 @@ func mapRoot(ctx context.Context, d *store.Dir, m image.Manifest, readable bool)
 // BlockOf returns the block that contains an offset.
 func BlockOf(off int64) uint32 { return uint32(off / chunk.BlockSize) }
 
-// NewMap makes a map of known files.
+// NewMap makes a map from a list of files.
 func NewMap(size int64, files []File) *Map {
 	m := &Map{
 		Size:      size,
@@ -89,7 +89,7 @@ func NewMap(size int64, files []File) *Map {
 	return m
 }
 
-// Find returns the file of a path.
+// Find returns the file with a path.
 func (m *Map) Find(path string) (File, bool) {
 	i, ok := m.byPath[path]
 	if !ok {
@@ -102,8 +102,8 @@ var numbers = regexp.MustCompile(`[0-9]+`)
 
 func withoutNumbers(path string) string { return numbers.ReplaceAllString(path, "0") }
 
-// FindLike is Find, or else returns the one file whose path differs only in numbers: libssl.so.3.0.16 for
-// libssl.so.3.0.15, or a module of the next kernel.
+// FindLike is Find. If there is no such file, it returns the only one whose path differs just in numbers:
+// libssl.so.3.0.16 for libssl.so.3.0.15, or a module of the next kernel.
 func (m *Map) FindLike(path string) (File, bool) {
 	if f, ok := m.Find(path); ok {
 		return f, true
@@ -114,7 +114,7 @@ func (m *Map) FindLike(path string) (File, bool) {
 	return File{}, false
 }
 
-// At returns the file or directory that has bytes in a block; false for a block of inodes or the super block.
+// At returns the file or directory with content in a block; false for a block with inodes or the super block.
 func (m *Map) At(block uint32) (File, bool) {
 	n, found := slices.BinarySearchFunc(
 		m.data,
@@ -131,7 +131,7 @@ func (m *Map) At(block uint32) (File, bool) {
 	return f, block-f.Start < f.Blocks
 }
 
-// InodesIn returns the files whose inode lies in a block.
+// InodesIn returns the files whose inodes lie in a block.
 func (m *Map) InodesIn(block uint32) []File {
 	first, _ := slices.BinarySearchFunc(
 		m.files,
@@ -148,7 +148,8 @@ func (m *Map) InodesIn(block uint32) []File {
 // Files returns all files and directories, in order of their inodes. The caller must not change the slice.
 func (m *Map) Files() []File { return m.files }
 
-// In returns the files and directories that have bytes, or their inodes, in a range of bytes of the file system.
+// In returns the files and directories with content in a range of bytes of the file system, and those with inodes in
+// it.
 func (m *Map) In(start, size int64) (data, inodes []File) {
 	first, end := BlockOf(start), BlockOf(start+size-1)+1
 	i, found := slices.BinarySearchFunc(

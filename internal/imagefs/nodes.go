@@ -13,24 +13,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Excluded reports whether a path, relative to the tree, is left out of the image.
+// Excluded reports whether an image leaves out a path, which is relative to the tree.
 func Excluded(rel string) bool { return strings.HasPrefix(rel, "boot/") }
 
-// treeNode is an inode to be, of a file system that this package writes itself.
+// treeNode is an inode of a file system that this package writes.
 type treeNode struct {
 	rel    string // one of its names
 	number uint32
-	kind   int // type, as squashfs numbers them
+	kind   int // type, with the number that squashfs uses
 	stat   unix.Stat_t
-	links  uint32 // its names in the image
+	links  uint32 // number of its names in the image
 	size   int64
 	target string
-	names  []treeName // of a directory, in byte order
+	names  []treeName // entries of a directory, in byte order
 	attrs  []xattr
 
-	start  int64 // of its data
+	start  int64 // offset of its data
 	blocks []uint32
-	done   bool // the inode is written
+	done   bool // the inode was written
 }
 
 type treeName struct {
@@ -40,21 +40,21 @@ type treeName struct {
 
 // xattr is one extended attribute.
 type xattr struct {
-	prefix uint16 // its place in the list of those that the file system holds
+	prefix uint16 // index in the list of supported prefixes
 	name   string
 	value  []byte
 }
 
-// treeScanner reads a tree except /boot, and numbers its inodes from 1.
+// treeScanner reads a tree without /boot, and numbers its inodes from 1.
 type treeScanner struct {
 	root     string
-	prefixes []string // of the attributes that the file system holds
+	prefixes []string // prefixes of the attributes that the file system can store
 	nodes    []*treeNode
-	lists    []string             // files with other attributes
-	seen     map[uint64]*treeNode // by inode of the tree, those with several names
+	lists    []string             // files with attributes that it cannot store
+	seen     map[uint64]*treeNode // inodes with several names, by their number in the tree
 }
 
-// readTree reads the whole tree. Its root is the first of the nodes.
+// readTree reads the whole tree. The first node is the root.
 func readTree(root string, prefixes []string) (*treeScanner, error) {
 	s := &treeScanner{root: root, prefixes: prefixes, seen: map[uint64]*treeNode{}}
 	_, err := s.node("")
@@ -110,7 +110,7 @@ func (s *treeScanner) node(rel string) (*treeNode, error) {
 }
 
 func (s *treeScanner) directory(n *treeNode) error {
-	entries, err := os.ReadDir(filepath.Join(s.root, n.rel)) // in order of their names' bytes
+	entries, err := os.ReadDir(filepath.Join(s.root, n.rel)) // sorted by the bytes of the names
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (s *treeScanner) directory(n *treeNode) error {
 	return nil
 }
 
-// readXattrs reads the attributes of a file, in order of their names. Those with none of the prefixes are left out.
+// readXattrs reads the attributes of a file in order of their names. It leaves out those with none of the prefixes.
 func readXattrs(path string, names, prefixes []string) ([]xattr, error) {
 	var out []xattr
 	for _, name := range names {

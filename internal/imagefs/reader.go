@@ -9,24 +9,24 @@ import (
 	"pando/internal/store"
 )
 
-// Reader reads a version's root file system from the store. It is used by one goroutine.
+// Reader reads a version's root file system from the store. It must be used by one goroutine.
 type Reader struct {
-	ctx   context.Context //nolint:containedctx // io.ReaderAt has no room for it, and a reader lives for one call
+	ctx   context.Context //nolint:containedctx // io.ReaderAt takes no context; a Reader lives for one call
 	store *store.Dir
 	root  *chunk.Root
 	pages map[int]*chunk.Page
 
-	chunks map[chunk.ID][]byte // raw bytes of the chunks read last
-	recent []chunk.ID          // the same, oldest first
+	chunks map[chunk.ID][]byte // raw bytes of recently read chunks
+	recent []chunk.ID          // the same chunks, oldest first
 
 	decoder chunk.Decoder
 }
 
-// recentChunks is how many unpacked chunks are kept: 4 MiB with chunks of 64 KiB. A walk of a file system comes back
-// to the same inodes, a pack to the other part of a chunk.
+// recentChunks is how many unpacked chunks are kept: 4 MiB with chunks of 64 KiB. A walk of a file system reads the
+// same inode chunks again, and a pack reads other parts of the same chunk.
 const recentChunks = 64
 
-// Open reads the index root of a version. Pages and chunks are read when they are needed.
+// Open reads the index root of a version. Pages and chunks are read on demand.
 func Open(ctx context.Context, d *store.Dir, m image.Manifest) (*Reader, error) {
 	stored, err := d.Get(ctx, m.Root.Index)
 	if err != nil {
@@ -42,10 +42,10 @@ func Open(ctx context.Context, d *store.Dir, m image.Manifest) (*Reader, error) 
 	return &Reader{ctx: ctx, store: d, root: root, pages: map[int]*chunk.Page{}, chunks: map[chunk.ID][]byte{}}, nil
 }
 
-// Size is the number of bytes of the file system.
+// Size returns the size of the file system in bytes.
 func (r *Reader) Size() int64 { return r.root.RawSize() }
 
-// Entry returns the index entry that covers an offset, and the offset at which it starts.
+// Entry returns the index entry that covers an offset, and the offset at which its extent starts.
 func (r *Reader) Entry(off int64) (chunk.Entry, int64, error) {
 	i, start := r.root.Find(off)
 	page, ok := r.pages[i]
@@ -63,13 +63,13 @@ func (r *Reader) Entry(off int64) (chunk.Entry, int64, error) {
 	return page.Entries[n], start + at, nil
 }
 
-// zero reports whether the index has no object for the block at an offset, because it is zeros.
+// zero reports whether the block at an offset is zeros without an object.
 func (r *Reader) zero(off int64) (bool, error) {
 	e, _, err := r.Entry(off)
 	return e.Codec == chunk.Zero, err
 }
 
-// Block reads block n into b. ok is false for zeros, which the index has no object for, and beyond the end.
+// Block reads block n into b. ok is false for a block of zeros, which has no object, and for one beyond the end.
 func (r *Reader) Block(b []byte, n uint32) (ok bool, err error) {
 	off := int64(n) * chunk.BlockSize
 	if off >= r.root.RawSize() {
@@ -82,7 +82,7 @@ func (r *Reader) Block(b []byte, n uint32) (ok bool, err error) {
 	return err == nil, err
 }
 
-// ReadAt fills b. Reading beyond the end is an error.
+// ReadAt fills b. A read beyond the end is an error.
 func (r *Reader) ReadAt(b []byte, off int64) (int, error) {
 	done := 0
 	for done < len(b) {
@@ -109,7 +109,7 @@ func (r *Reader) ReadAt(b []byte, off int64) (int, error) {
 	return done, nil
 }
 
-// chunk returns the raw bytes of an entry, nil for zeros.
+// chunk returns the raw bytes of an entry; nil for zeros.
 func (r *Reader) chunk(e chunk.Entry) ([]byte, error) {
 	if e.Codec == chunk.Zero {
 		return nil, nil

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// FuzzSquashfs: a broken image gives an error and nothing else.
+// FuzzSquashfs: a damaged image gives an error, and never a panic.
 func FuzzSquashfs(f *testing.F) {
 	tree, raw := f.TempDir(), filepath.Join(f.TempDir(), "root.squashfs")
 	if err := errors.Join(os.Mkdir(tree+"/dir", 0o755),

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inode writes an inode after all that it names, and keeps where it is.
+// inode writes an inode after the inodes that it refers to, and records its position.
 func (w *squashWriter) inode(n *treeNode, parent uint32) error {
 	if n.done {
 		return nil
@@ -42,10 +42,10 @@ func (w *squashWriter) inode(n *treeNode, parent uint32) error {
 	return nil
 }
 
-// squashTime is a time as squashfs has room for it.
+// squashTime limits a time to the range of squashfs: 32 bits, unsigned.
 func squashTime(sec int64) uint32 { return uint32(max(0, min(sec, 1<<32-1))) }
 
-// id is the number of an owner or group in the table of them.
+// id returns the index of an owner or group in the ID table.
 func (w *squashWriter) id(id uint32) (uint16, error) {
 	i, ok := w.idIndex[id]
 	if ok {
@@ -59,7 +59,7 @@ func (w *squashWriter) id(id uint32) (uint16, error) {
 	return i, nil
 }
 
-// body is what follows the head of an inode, and its type.
+// body returns the type of an inode, and its bytes after the common header.
 func (w *squashWriter) body(n *treeNode, parent, attrs uint32) (kind int, body []byte, err error) {
 	links, extended := n.links, attrs != squashNone
 	switch n.kind {
@@ -87,8 +87,8 @@ func (w *squashWriter) body(n *treeNode, parent, attrs uint32) (kind int, body [
 	return n.kind, body, nil
 }
 
-// maxListing is the largest directory that has a basic inode, in bytes; three are added for the entries that are
-// not written.
+// maxListing is the largest directory with a basic inode, in bytes. squashfs adds three to the size, for "." and
+// "..", which are not written.
 const maxListing = 1<<16 - 4
 
 func (w *squashWriter) dirBody(n *treeNode, parent, attrs uint32) (kind int, body []byte, err error) {
@@ -101,11 +101,11 @@ func (w *squashWriter) dirBody(n *treeNode, parent, attrs uint32) (kind int, bod
 	return squashDir + squashExtended, fields(links, uint32(size+3), block, parent, uint16(0), offset, attrs), nil
 }
 
-// maxRun is how many entries may follow one head.
+// maxRun is how many entries may follow one header.
 const maxRun = 256
 
-// listing writes the entries of a directory: heads, each with the entries whose inodes lie in one metadata block
-// and have numbers near that of the head.
+// listing writes the entries of a directory: headers, each followed by the entries whose inodes are in one metadata
+// block and have numbers near that of the header.
 func (w *squashWriter) listing(n *treeNode) (size, subdirs int) {
 	put := func(b []byte) {
 		w.dirs.add(b)
@@ -143,7 +143,7 @@ func (w *squashWriter) listing(n *treeNode) (size, subdirs int) {
 	return size, subdirs
 }
 
-// attributes writes those of an inode and returns their number in the table.
+// attributes writes the attributes of an inode and returns their index in the attribute table.
 func (w *squashWriter) attributes(attrs []xattr) (uint32, error) {
 	if len(attrs) == 0 {
 		return squashNone, nil
@@ -160,10 +160,10 @@ func (w *squashWriter) attributes(attrs []xattr) (uint32, error) {
 	return w.xattrCount - 1, nil
 }
 
-// squashPrefixes are the attributes that squashfs holds.
+// squashPrefixes are the prefixes of the attributes that squashfs can store.
 var squashPrefixes = []string{"user.", "trusted.", "security."}
 
-// lost reports what of the tree is not in the image.
+// lost reports what the image does not keep of the tree.
 func (w *squashWriter) lost() []string {
 	var out []string
 	if n := len(w.lists); n > 0 {

@@ -10,11 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// squashImage walks a squashfs image that WriteSquashfs made, to find where files lie. It believes nothing it reads.
+// squashImage reads a squashfs image that WriteSquashfs made, to find where its files lie. It does not trust the
+// image.
 type squashImage struct {
 	r            io.ReaderAt
-	inodes, dirs int64 // where the tables begin
-	used         int64 // bytes
+	inodes, dirs int64 // offsets of the tables
+	used         int64 // size in bytes
 	root         uint64
 }
 
@@ -38,15 +39,15 @@ func openSquashfs(r io.ReaderAt) (*squashImage, error) {
 		dirs:   int64(le.Uint64(b[72:])),
 	}
 	if s.inodes < squashSuperSize || s.dirs < s.inodes || s.used < s.dirs {
-		return nil, errors.New("squashfs whose tables lie elsewhere")
+		return nil, errors.New("squashfs with tables at unexpected offsets")
 	}
 	return s, nil
 }
 
-// Size is the number of bytes of the file system, in whole blocks.
+// Size returns the size of the file system in bytes, rounded up to blocks.
 func (s *squashImage) Size() int64 { return InBlocks(s.used) }
 
-// read returns n bytes of a table from a place on.
+// read returns n bytes of a table from a position on.
 func (s *squashImage) read(table int64, place uint64, n int) ([]byte, error) {
 	out := make([]byte, 0, n)
 	at, off := table+int64(place>>16), int(place&0xffff)
@@ -76,19 +77,19 @@ func cmpError(err error) error {
 	return err
 }
 
-// squashInode is what is wanted of an inode.
+// squashInode has the needed fields of an inode.
 type squashInode struct {
-	kind   int // type of the basic inode
+	kind   int // type, as a basic inode
 	mode   uint16
 	size   int64
-	start  int64  // of the data; of a directory: its block in the table
-	offset uint16 // of a directory, in that block
+	start  int64  // offset of the data; for a directory: offset of its block in the table
+	offset uint16 // for a directory: offset in that block
 }
 
-// squashTarget is how much of a symbolic link's inode lies before its target.
+// squashTarget is the offset of the target in a symbolic link's inode.
 const squashTarget = 24
 
-// squashHead is how much of an inode is read at first: the longest one before its list.
+// squashHead is how many bytes of an inode are read first: the longest inode without its block list.
 const squashHead = 56
 
 func (s *squashImage) inode(ref uint64) (n squashInode, err error) {
@@ -134,10 +135,10 @@ func (s *squashImage) inode(ref uint64) (n squashInode, err error) {
 	return n, nil
 }
 
-// squashMode are the type bits of the basic inodes, in their order.
+// squashMode has the file type bits of the basic inode types, in their order.
 var squashMode = [...]uint16{erofsDir, erofsRegular, 0o120000, 0o060000, 0o020000, 0o010000, 0o140000}
 
-// walk visits each inode once, by one of its names. With readable set, what cannot be read is left out.
+// walk visits each inode once, with one of its names. If readable is set, it skips what cannot be read.
 func (s *squashImage) walk(readable bool, visit func(name string, ref uint64, n squashInode) error) error {
 	seen := map[uint64]bool{}
 	var node func(ref uint64, name string, depth int) error
@@ -163,7 +164,7 @@ func (s *squashImage) walk(readable bool, visit func(name string, ref uint64, n 
 	return node(s.root, "", 0)
 }
 
-// entries calls each for every name of a directory.
+// entries calls each for every entry of a directory.
 func (s *squashImage) entries(n squashInode, each func(ref uint64, name string) error) error {
 	left := int(n.size) - 3
 	if left <= 0 {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestSquashfsIsRead asks unsquashfs and the kernel.
+// TestSquashfsIsRead compares the reader with unsquashfs and with the kernel.
 func TestSquashfsIsRead(t *testing.T) {
 	testkit.NeedBuilder(t)
 	for name, nodes := range map[string][]testkit.Node{"awkward": testkit.AwkwardTree(), "edges": testkit.EdgeTree()} {

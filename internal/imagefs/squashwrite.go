@@ -13,30 +13,28 @@ import (
 	"pando/internal/chunk"
 )
 
-// Squashfs 4.0 on disk, as far as an uncompressed image needs it. Names and layout are those of the kernel's
-// fs/squashfs/squashfs_fs.h.
-//
-// Each file begins at a multiple of 4 KiB. mksquashfs packs files without gaps, so a file that grows by a byte moves
-// all later bytes, and the next version shares no chunk.
+// Squashfs 4.0 on disk, as far as an uncompressed image needs it (kernel: fs/squashfs/squashfs_fs.h). Each file
+// begins at a multiple of 4 KiB. In an image of mksquashfs, which leaves no gaps, a file that grows moves all later
+// ones, and the next version shares no chunk.
 const (
 	squashMagic     = 0x73717368
 	squashSuperSize = 96
-	squashBlock     = 16 << 10 // a read of one page reads as much
+	squashBlock     = 16 << 10 // a node that reads one page fetches this much
 	squashLog       = 14
-	squashMeta      = 8 << 10 // bytes of a metadata block, behind a header of 2
-	squashRaw       = 1 << 24 // in a block list: stored as it is
-	squashRawMeta   = 1 << 15 // in the header of a metadata block: the same
-	squashZlib      = 1       // the decompressor that a kernel must have, for nothing
+	squashMeta      = 8 << 10 // bytes of a metadata block, after a header of 2
+	squashRaw       = 1 << 24 // in a block list: the block is uncompressed
+	squashRawMeta   = 1 << 15 // in the header of a metadata block: the block is uncompressed
+	squashZlib      = 1       // the compressor field; not used, but the kernel must support it
 	squashNone      = 0xffffffff
 	squashNowhere   = 1<<64 - 1
 
-	// Inodes, data, attributes and ids are uncompressed; there are no fragments. Inodes have an export table for file
-	// handles, which overlayfs needs.
+	// Inodes, data, attributes and IDs are uncompressed; there are no fragments. An export table maps inode numbers
+	// for file handles, which overlayfs needs.
 	squashFlags    = 0x1 | 0x2 | 0x8 | 0x10 | 0x80 | 0x100 | 0x800
 	squashNoXattrs = 0x200
 )
 
-// Types of inodes; the extended kind of each is squashExtended more.
+// Types of basic inodes. The extended type is the basic one plus squashExtended.
 const (
 	squashDir = iota + 1
 	squashFile
@@ -54,21 +52,21 @@ type squashWriter struct {
 	at   int64
 	root string
 
-	lists []string // files with access lists
+	lists []string // files with access control lists, which squashfs cannot store
 
-	nodes   []*treeNode // by inode number, from 1
+	nodes   []*treeNode // by inode number, which starts at 1
 	inodes  squashTable
 	dirs    squashTable
 	ids     []uint32
 	idIndex map[uint32]uint16
-	refs    []uint64 // of inodes, by number
+	refs    []uint64 // positions of inodes, by number
 
 	xattrs     squashTable // names and values
-	xattrIDs   squashTable // where those of an inode are
+	xattrIDs   squashTable // positions of the attributes of each inode
 	xattrCount uint32
 }
 
-// SquashfsRevision counts the changes of this writer that give the same tree other bytes.
+// SquashfsRevision must be raised for each change of this writer that gives other bytes for the same tree.
 const SquashfsRevision = "1"
 
 // WriteSquashfs writes the tree below root into a file. now is the time in the super block, Unix seconds. lost lists
@@ -117,7 +115,7 @@ func (w *squashWriter) write(b []byte) error {
 	return err
 }
 
-// pad writes b and fills up its last block.
+// pad writes b and fills the last block with zeros.
 func (w *squashWriter) pad(b []byte) error {
 	if err := w.write(b); err != nil {
 		return err
@@ -128,7 +126,7 @@ func (w *squashWriter) pad(b []byte) error {
 	return nil
 }
 
-// data writes the bytes of a regular file. Blocks of zeros are written too: the store has no object for them.
+// data writes the content of a regular file. Blocks of zeros are written too; the store makes no object for them.
 func (w *squashWriter) data(n *treeNode) error {
 	if n.kind != squashFile || n.size == 0 {
 		return nil
@@ -154,13 +152,13 @@ func (w *squashWriter) data(n *treeNode) error {
 	return w.pad(nil)
 }
 
-// squashTable is a list of metadata blocks.
+// squashTable is a sequence of metadata blocks.
 type squashTable struct {
-	blocks []byte // whole ones, with their headers
-	open   []byte // the one that is not full
+	blocks []byte // complete blocks with their headers
+	open   []byte // the last block, which is not full
 }
 
-// place is where the next byte will be: the offset of its block in the table, and that in the block.
+// place returns the position of the next byte: the offset of its block in the table, and the offset in the block.
 func (t *squashTable) place() uint64 { return uint64(len(t.blocks))<<16 | uint64(len(t.open)) }
 
 func (t *squashTable) add(b []byte) {
@@ -181,16 +179,16 @@ func (t *squashTable) end() {
 	t.blocks, t.open = append(t.blocks, t.open...), nil
 }
 
-// fields puts numbers of any size together.
+// fields encodes numbers in little-endian order.
 func fields(values ...any) []byte {
 	var b []byte
 	for _, v := range values {
-		b, _ = binary.Append(b, binary.LittleEndian, v) // sized numbers only
+		b, _ = binary.Append(b, binary.LittleEndian, v) // all values have a fixed size
 	}
 	return b
 }
 
-// list writes a table and the list of its blocks, and returns where that is.
+// list writes a table and the list of its blocks, and returns the offset of that list.
 func (w *squashWriter) list(t *squashTable, head []byte) (uint64, error) {
 	begin := w.at
 	t.end()
@@ -204,7 +202,7 @@ func (w *squashWriter) list(t *squashTable, head []byte) (uint64, error) {
 	return at, w.write(head)
 }
 
-// tables writes what comes after the data, in the order that the kernel insists on, and returns the super block.
+// tables writes the tables after the data, in the order that the kernel requires, and returns the super block.
 func (w *squashWriter) tables(root uint64, now int64) ([]byte, error) {
 	inodes := w.at
 	w.inodes.end()

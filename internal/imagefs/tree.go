@@ -14,13 +14,13 @@ import (
 	"pando/internal/systree"
 )
 
-// Tree reads files of a version's root file system from the store. It is used by one goroutine.
+// Tree reads files of a version's root file system from the store. It must be used by one goroutine.
 type Tree struct {
 	*Map
 	Reader *Reader
 }
 
-// OpenTree reads the map of a version's root.
+// OpenTree opens the root file system of a version and reads its map.
 func OpenTree(ctx context.Context, d *store.Dir, m image.Manifest) (*Tree, error) {
 	files, err := ReadMap(ctx, d, m)
 	if err != nil {
@@ -36,7 +36,7 @@ func OpenTree(ctx context.Context, d *store.Dir, m image.Manifest) (*Tree, error
 // maxRead is the largest file that ReadFile reads, in bytes.
 const maxRead = 64 << 20
 
-// ReadFile returns the bytes of a regular file, or the target of a symbolic link. No link is followed.
+// ReadFile returns the content of a regular file, or the target of a symbolic link. It follows no link.
 func (t *Tree) ReadFile(name string) ([]byte, error) {
 	f, ok := t.Find(name)
 	if !ok {
@@ -45,7 +45,7 @@ func (t *Tree) ReadFile(name string) ([]byte, error) {
 	return t.Content(f)
 }
 
-// Content returns the bytes of a regular file, or the target of a symbolic link.
+// Content returns the content of a regular file, or the target of a symbolic link.
 func (t *Tree) Content(f File) ([]byte, error) {
 	if kind := int(f.Mode) & erofsType; kind != erofsRegular && kind != erofsLink {
 		return nil, &fs.PathError{Op: "read", Path: f.Path, Err: errors.New("neither a file nor a link")}
@@ -71,7 +71,7 @@ func (t *Tree) Packages() []image.Package {
 	})
 }
 
-// Owners maps a file's path, without a leading slash, to the package that installed it, as far as dpkg records it.
+// Owners maps the path of a file, without a leading slash, to the package that installed it, as recorded by dpkg.
 func (t *Tree) Owners() (map[string]string, error) {
 	owners := map[string]string{}
 	for _, f := range t.files {
@@ -84,11 +84,11 @@ func (t *Tree) Owners() (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		list, _, _ = strings.Cut(list, ":") // libc6:amd64.list
+		list, _, _ = strings.Cut(list, ":") // the file may be named libc6:amd64.list
 		for line := range strings.Lines(string(b)) {
 			line = strings.TrimPrefix(strings.TrimSuffix(line, "\n"), "/")
 			owners[line] = list
-			// packages still name what /usr took over
+			// dpkg may record the path from before the directory was merged into /usr
 			for _, moved := range []string{"bin/", "sbin/", "lib/", "lib64/"} {
 				if strings.HasPrefix(line, moved) {
 					owners["usr/"+line] = list

@@ -13,8 +13,8 @@ import (
 	"pando/internal/store"
 )
 
-// Bounds of making drivers of disks: how many versions' are kept, some megabytes each, and how long a boot waits for
-// them. They take seconds, once for a version, from when the first script of a group with a cache on disk is sent.
+// Bounds of making disk drivers: how many versions' drivers are kept, some megabytes each, and how long a boot waits
+// for them. Making takes seconds, once for a version; it begins with the first script of a group with a cache on disk.
 const (
 	maxDiskDrivers  = 4
 	diskDriversMost = 20 * time.Second
@@ -29,7 +29,7 @@ type DiskDrivers struct {
 	made map[fleet.Digest]*DiskDriver
 }
 
-// DiskDriver is the drivers of disks of one version, that are being made or there.
+// DiskDriver is the cpio of disk drivers of one version. It may still be in the making.
 type DiskDriver struct {
 	done chan struct{}
 	cpio []byte
@@ -44,7 +44,7 @@ func NewDiskDrivers(d *store.Dir, log *slog.Logger) *DiskDrivers {
 		}}
 }
 
-// Prepare begins to make the drivers of a version, unless they are there or being made.
+// Prepare begins to make the drivers of a version, unless they exist or are being made.
 func (d *DiskDrivers) Prepare(version fleet.Digest, m image.Manifest) *DiskDriver {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -52,21 +52,21 @@ func (d *DiskDrivers) Prepare(version fleet.Digest, m image.Manifest) *DiskDrive
 		return x
 	}
 	if len(d.made) >= maxDiskDrivers {
-		clear(d.made) // who waits for one of them still gets it
+		clear(d.made) // callers that wait for one of these still get it
 	}
 	x := &DiskDriver{done: make(chan struct{})}
 	d.made[version] = x
 	go func() {
 		defer close(x.done)
 		began := time.Now()
-		// Boots may give up waiting; what was made is for the next.
+		// Boots may stop waiting. The result then serves the next boot.
 		cpio, err := d.make(context.Background(), m)
 		if x.cpio, x.err = cpio.Data, err; err != nil {
-			d.log.Warn("no drivers of disks", "version", version.Short(), "err", err)
+			d.log.Warn("disk drivers cannot be made", "version", version.Short(), "err", err)
 			return
 		}
 		d.log.Info(
-			"drivers of disks made",
+			"disk drivers made",
 			"version",
 			version.Short(),
 			"bytes",
@@ -80,7 +80,7 @@ func (d *DiskDrivers) Prepare(version fleet.Digest, m image.Manifest) *DiskDrive
 	return x
 }
 
-// Get waits for the drivers of a version. An error is a reason to boot without them.
+// Get waits for the drivers of a version. After an error the boot goes on without them.
 func (d *DiskDrivers) Get(ctx context.Context, version fleet.Digest, m image.Manifest) ([]byte, error) {
 	x := d.Prepare(version, m)
 	enough := time.NewTimer(diskDriversMost)

@@ -43,7 +43,7 @@ func (j *Joined) addFile(f *os.File) error {
 	return nil
 }
 
-// Read reads on from where the last Read or Seek ended.
+// Read continues where the last Read or Seek ended.
 func (j *Joined) Read(b []byte) (int, error) {
 	for _, p := range j.parts {
 		if off := j.at - p.start; off < p.size {
@@ -93,7 +93,7 @@ func (zeros) ReadAt(b []byte, _ int64) (int, error) {
 	return len(b), nil
 }
 
-// Join puts the parts behind one another. The kernel wants each to begin at a multiple of four bytes.
+// Join joins the parts to one file. The kernel requires that each part begins at a multiple of four bytes.
 func Join(objects *store.Dir, trust []byte, drivers []image.Driver, disks, agent []byte) (*Joined, error) {
 	j := &Joined{}
 	j.addBytes(trust)

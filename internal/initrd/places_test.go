@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What `make install PREFIX=/opt` puts into /opt is found from there.
+// A pando in /opt finds the programs that `make install PREFIX=/opt` puts there.
 func TestProgramDirs(t *testing.T) {
 	want := []string{"/opt/bin", "/opt/lib/pando", "/usr/lib/pando"}
 	if got := programDirs("/opt/bin/pando", nil); !slices.Equal(got, want) {

@@ -22,15 +22,15 @@ import (
 // agentName is the file name of the node's program.
 const agentName = "pando-init"
 
-// agentDir is where packages put it.
+// agentDir is where packages install it.
 const agentDir = "/usr/lib/pando"
 
-// program is the agent cpio. Compressing it takes some seconds, so it begins when the server starts and who
-// needs it waits; what was made is kept for the next start.
+// program is the agent cpio of one architecture. Compressing takes some seconds, so it begins when the server starts,
+// and callers wait for it. The result is kept in a file for the next start.
 type program struct {
 	path string
-	kept string // directory where it is kept
-	file string // name there, see keptName
+	kept string // directory of the kept file
+	file string // name of the kept file, see keptName
 	once sync.Once
 	done chan struct{}
 	cpio []byte
@@ -40,8 +40,8 @@ type program struct {
 // Programs are the node's programs, by architecture.
 type Programs map[string]*program
 
-// FindPrograms looks for the node's programs: that for nodes as this machine is pando-init, those for others have their
-// architecture behind the name. A path that was given must exist; others are looked for beside it, too.
+// FindPrograms finds the node's programs: pando-init for nodes of this machine's architecture, and others with their
+// architecture after the name. A given path must exist. Its directory is searched as well.
 func FindPrograms(path, kept string) (Programs, error) {
 	found := Programs{}
 	dirs := programDirs(os.Executable())
@@ -63,8 +63,8 @@ func FindPrograms(path, kept string) (Programs, error) {
 	return found, nil
 }
 
-// programDirs are where the node's programs are looked for: beside pando, in lib/pando beside its bin as `make install`
-// puts them, and where packages put them.
+// programDirs returns where the node's programs are looked for: beside pando, in lib/pando beside its bin as `make
+// install` puts them, and where packages put them.
 func programDirs(exe string, err error) []string {
 	if err != nil {
 		return []string{agentDir}
@@ -73,7 +73,7 @@ func programDirs(exe string, err error) []string {
 	return []string{bin, filepath.Join(filepath.Dir(bin), "lib/pando"), agentDir}
 }
 
-// add takes a program, unless there is one for its architecture.
+// add adds a program, unless there is one for its architecture.
 func (s Programs) add(path, kept string) {
 	architecture := programArchitecture(path)
 	if s[architecture] == nil {
@@ -81,8 +81,8 @@ func (s Programs) add(path, kept string) {
 	}
 }
 
-// programArchitecture reads for which processors a program is. What does not say so is taken for this machine's: it
-// is looked at again when it is packed.
+// programArchitecture returns the architecture of a program. An unreadable one counts as this machine's: packing it
+// reports the error.
 func programArchitecture(path string) string {
 	f, err := elf.Open(path)
 	if err != nil {
@@ -98,7 +98,7 @@ func programArchitecture(path string) string {
 	return runtime.GOARCH
 }
 
-// Has reports what is missing for nodes of an architecture to boot, nil if nothing is.
+// Has returns what is missing for nodes of an architecture to boot, nil if nothing is.
 func (s Programs) Has(architecture string) error {
 	if s[architecture] != nil {
 		return nil
@@ -113,19 +113,19 @@ func (s Programs) Has(architecture string) error {
 	)
 }
 
-// Get waits for the cpio of an architecture. It is shared: nobody changes it.
+// Get waits for the cpio of an architecture. The bytes are shared; callers must not change them.
 func (s Programs) Get(ctx context.Context, architecture string) ([]byte, error) {
 	if err := s.Has(architecture); err != nil {
 		return nil, err
 	}
 	a := s[architecture]
-	if architecture != runtime.GOARCH { // nobody has asked for it when the server started
-		go func() { _ = a.Prepare(context.WithoutCancel(ctx)) }() // get tells the error
+	if architecture != runtime.GOARCH { // only this machine's architecture is prepared at the server's start
+		go func() { _ = a.Prepare(context.WithoutCancel(ctx)) }() // Get returns the error
 	}
 	return a.Get(ctx)
 }
 
-// Prepare makes the cpio of a program that was found. It is called once or more, and does it once.
+// Prepare makes the cpio of a program. Further calls wait for the first one.
 func (a *program) Prepare(ctx context.Context) error {
 	a.once.Do(func() {
 		defer close(a.done)
@@ -138,7 +138,7 @@ func (a *program) Prepare(ctx context.Context) error {
 	return a.err
 }
 
-// keptName is the name of a kept cpio, by a digest of the program and of how it is packed.
+// keptName returns the name of the kept cpio; %x is a digest of the program and of how it is packed.
 func keptName(architecture string) string {
 	if architecture == runtime.GOARCH {
 		return "agent-%x.cpio"
@@ -146,8 +146,8 @@ func keptName(architecture string) string {
 	return architecture + "-agent-%x.cpio"
 }
 
-// make returns the cpio of a program: the kept one when it is whole, else a new one. One that cannot be kept is
-// made again at the next start, which is all that it costs.
+// make returns the cpio of a program: the kept one if it is undamaged, else a new one. If it cannot be kept, it is made
+// again at the next start, which costs only time.
 func (a *program) make(ctx context.Context, binary []byte) ([]byte, error) {
 	made := sha256.Sum256(append([]byte(initramfs.AgentPacking+"\x00"), binary...))
 	file := filepath.Join(a.kept, fmt.Sprintf(a.file, made[:8]))
@@ -162,14 +162,14 @@ func (a *program) make(ctx context.Context, binary []byte) ([]byte, error) {
 	}
 	old, _ := filepath.Glob(filepath.Join(a.kept, strings.Replace(a.file, "%x", "*", 1)))
 	for _, f := range old {
-		_ = os.Remove(f) // it is of another release
+		_ = os.Remove(f) // of another release
 	}
 	sum := sha256.Sum256(cpio)
 	_ = store.WriteFile(file, append(sum[:], cpio...), 0o600)
 	return cpio, nil
 }
 
-// Get waits for the cpio. It is shared: nobody changes it.
+// Get waits for the cpio. The bytes are shared; callers must not change them.
 func (a *program) Get(ctx context.Context) ([]byte, error) {
 	select {
 	case <-a.done:

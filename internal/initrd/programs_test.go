@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// The cpio of the node's program is packed once for each program, and one that was damaged is packed again.
+// The cpio of each node's program is packed once. A damaged one is packed again.
 func TestProgramIsKept(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "pando-init")
@@ -46,7 +46,7 @@ func TestProgramIsKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Something else with its digest is what comes at the next start: so nothing was packed again.
+	// Other content with its digest is served after the next start, so nothing was packed again.
 	other := []byte("other")
 	sum := sha256.Sum256(other)
 	if err := os.WriteFile(file, append(sum[:], other...), 0o600); err != nil {
@@ -67,7 +67,7 @@ func TestProgramIsKept(t *testing.T) {
 	}
 }
 
-// elfOf is the head of a program for a machine, with something that tells programs apart.
+// elfOf returns the head of a program for a machine, with bytes that distinguish programs.
 func elfOf(t *testing.T, machine elf.Machine, content string) []byte {
 	t.Helper()
 	h := elf.Header64{Type: uint16(elf.ET_EXEC), Machine: uint16(machine), Version: 1, Ehsize: 64}
@@ -79,8 +79,8 @@ func elfOf(t *testing.T, machine elf.Machine, content string) []byte {
 	return append(b.Bytes(), content...)
 }
 
-// A node gets the program of its image's architecture, whatever the server's machine is; one for which there is
-// none is told.
+// A node gets the program of its image's architecture, whatever the server's machine is. If there is none, the error
+// says so.
 func TestProgramOfEachArchitecture(t *testing.T) {
 	dir := t.TempDir()
 	foreign, machine, other := "arm64", elf.EM_AARCH64, elf.EM_X86_64

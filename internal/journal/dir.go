@@ -17,14 +17,14 @@ import (
 	"time"
 )
 
-// The programs of systemd, and where they are beside PATH.
+// The programs of systemd, and where systemd-journal-remote is if it is not in PATH.
 const (
 	remoteName = "systemd-journal-remote"
 	remoteDir  = "/lib/systemd"
 	readerName = "journalctl"
 )
 
-// Default bounds, in bytes of the disk.
+// Default limits, in bytes of disk space.
 const (
 	DefaultTotal = 10 << 30
 	DefaultNode  = 256 << 20
@@ -34,18 +34,18 @@ const (
 // ErrNone means that no journal of a node or a boot is kept.
 var ErrNone = errors.New("no journal is kept")
 
-// ErrFull means that the disk has no room.
+// ErrFull means that the disk is full.
 var ErrFull = errors.New("the disk of the journals is full")
 
-// ErrBusy means that a boot is sending already, or that too many do.
+// ErrBusy means that an upload of the boot is running already, or that too many followers are active.
 var ErrBusy = errors.New("busy")
 
 // Options are the options of a directory of journals. A zero number means its default.
 type Options struct {
 	Path  string
-	Total int64 // bytes of all journals
-	Node  int64 // bytes of the journals of one node
-	Free  int64 // bytes that stay free on the disk
+	Total int64 // limit of all journals, in bytes
+	Node  int64 // limit of one node's journals, in bytes
+	Free  int64 // bytes that must stay free on the disk
 	Log   *slog.Logger
 }
 
@@ -53,25 +53,25 @@ type Options struct {
 type Dir struct {
 	Options
 	remote, reader string
-	as             *syscall.Credential // whom systemd's programs run as; nil: who runs this
+	as             *syscall.Credential // user of systemd's programs; nil: the user of this process
 
-	slots   chan struct{} // one for each systemd-journal-remote
-	readers chan struct{} // one for each journalctl
-	follows chan struct{} // and for those that follow
+	slots   chan struct{} // limits running systemd-journal-remotes
+	readers chan struct{} // limits running journalctls
+	follows chan struct{} // limits followers
 
 	mu     sync.Mutex
 	have   map[string]map[string]*boot // by node and boot id
 	counts counts
 }
 
-// boot is what is kept of one boot.
+// boot describes the kept journal of one boot.
 type boot struct {
 	bytes  int64
 	newest time.Time
-	busy   bool // is being written
+	busy   bool // an upload is running
 }
 
-// Bounds of what runs at the same time.
+// Limits of what runs at the same time.
 const (
 	mostRemotes = 2
 	mostReaders = 4
@@ -94,7 +94,7 @@ func Find() (string, error) {
 	return path, nil
 }
 
-// Open opens a directory of journals, and makes it.
+// Open opens a directory of journals, and makes it if needed.
 func Open(o Options) (*Dir, error) {
 	d := &Dir{
 		Options: o,
@@ -127,7 +127,8 @@ func Open(o Options) (*Dir, error) {
 	return d, d.scan()
 }
 
-// unprivileged is the user of systemd-journal-remote: the program reads what nodes send without further rights.
+// unprivileged returns the user systemd-journal-remote, so that the program parses data of nodes without further
+// rights; nil if there is no such user, or without root.
 func unprivileged() *syscall.Credential {
 	u, err := user.Lookup(remoteName)
 	if err != nil || os.Geteuid() != 0 {
@@ -141,7 +142,7 @@ func unprivileged() *syscall.Credential {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 }
 
-// own gives a directory to whom systemd's programs run as.
+// own changes the owner of a directory to the user of systemd's programs.
 func (d *Dir) own(path string) error {
 	if d.as == nil {
 		return nil
@@ -152,7 +153,7 @@ func (d *Dir) own(path string) error {
 	return nil
 }
 
-// scan reads what is there.
+// scan reads which journals exist.
 func (d *Dir) scan() error {
 	d.have = map[string]map[string]*boot{}
 	nodes, err := os.ReadDir(d.Path)
@@ -185,7 +186,7 @@ func (d *Dir) put(node, id string, b boot) {
 
 func (d *Dir) dir(node, id string) string { return filepath.Join(d.Path, node, id) }
 
-// weigh looks at the files of a boot.
+// weigh returns size and time of a boot's journal files.
 func (d *Dir) weigh(node, id string) (boot, error) {
 	files, err := parts(d.dir(node, id))
 	var b boot
@@ -198,14 +199,14 @@ func (d *Dir) weigh(node, id string) (boot, error) {
 	return b, err
 }
 
-// part is a file of a boot.
+// part is a journal file of a boot.
 type part struct {
 	name    string
-	bytes   int64 // of the disk
+	bytes   int64 // disk space, in bytes
 	changed time.Time
 }
 
-// parts are the journal files of a directory, the oldest first.
+// parts returns the journal files of a directory, the oldest first.
 func parts(dir string) ([]part, error) {
 	files, err := os.ReadDir(dir)
 	var out []part
@@ -224,26 +225,26 @@ func parts(dir string) ([]part, error) {
 	return out, err
 }
 
-// isJournal also knows what systemd calls a file that was not closed: ".journal~".
+// isJournal reports whether a name is that of a journal file; ".journal~" is a file that was not closed.
 func isJournal(name string) bool {
 	ext := filepath.Ext(name)
 	return ext == ".journal" || ext == ".journal~"
 }
 
-// Kept is a boot of which there is a journal.
+// Kept is a boot with a journal.
 type Kept struct {
 	Boot   string
-	Bytes  int64     // of the disk
-	Newest time.Time // when the last line came
+	Bytes  int64     // disk space, in bytes
+	Newest time.Time // when the last line arrived
 }
 
-// Boots are the boots of a node of which there are journals, the newest first.
+// Boots returns the boots of a node that have journals, the newest first.
 func (d *Dir) Boots(node string) []Kept {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var out []Kept
 	for id, b := range d.have[node] {
-		if b.bytes > 0 { // else nothing has come yet
+		if b.bytes > 0 { // else no line has arrived yet
 			out = append(out, Kept{id, b.bytes, b.newest})
 		}
 	}
@@ -251,7 +252,7 @@ func (d *Dir) Boots(node string) []Kept {
 	return out
 }
 
-// Usage is how many bytes of the disk all journals have.
+// Usage returns the disk space of all journals, in bytes.
 func (d *Dir) Usage() int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -280,7 +281,7 @@ func (d *Dir) Rename(node, to string) error {
 		return nil
 	}
 	if err := os.Rename(filepath.Join(d.Path, node), filepath.Join(d.Path, to)); err != nil {
-		return fmt.Errorf("journals of %s become those of %s: %w", node, to, err)
+		return fmt.Errorf("rename the journals of %s to %s: %w", node, to, err)
 	}
 	d.have[to] = d.have[node]
 	delete(d.have, node)
@@ -298,7 +299,7 @@ func (d *Dir) Delete(node string) error {
 	return nil
 }
 
-// acquire waits for a place in a queue, and returns what leaves it.
+// acquire waits for a slot of a semaphore, and returns the function that releases the slot.
 func acquire(ctx context.Context, queue chan struct{}) (leave func(), err error) {
 	select {
 	case queue <- struct{}{}:

@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// Bounds of what is taken. What is longer is left out and the rest is kept: a program on a node that logs a crash
-// dump must not keep the node's other lines from being kept.
+// Limits of entries. Whatever is longer is left out and the rest is kept, so that a program that logs a crash dump does
+// not cost the node its other lines.
 const (
 	maxField  = 256 << 10 // bytes of one field, with its name
 	maxEntry  = 1 << 20   // bytes of one entry
-	maxFields = 256       // of one entry
-	maxSkip   = 1 << 30   // bytes of a field that is left out; systemd's own bound is 768 MiB
+	maxFields = 256       // fields of one entry
+	maxSkip   = 1 << 30   // bytes of a field that is skipped; systemd's own limit is 768 MiB
 )
 
 // FormatError means that a stream is not in the Journal Export Format.
@@ -25,7 +25,7 @@ type FormatError struct{ What string }
 
 func (e *FormatError) Error() string { return "journal export format: " + e.What }
 
-// cursor is the place of an entry in the journal of its node: the journal's random id, and a number that grows.
+// cursor is the position of an entry in its node's journal: the journal's random ID, and an increasing number.
 type cursor struct {
 	source string
 	number uint64
@@ -37,13 +37,13 @@ type entries struct {
 	line  []byte
 	entry []byte
 
-	// LeftOut counts fields and entries that were too large, or not what systemd-journal-remote would take.
+	// leftOut counts fields and entries that were too large, or that systemd-journal-remote would refuse.
 	leftOut int
 }
 
 func newEntries(r io.Reader) *entries { return &entries{in: bufio.NewReaderSize(r, 64<<10)} }
 
-// next returns the next whole entry in the form to pass on, valid until the next call, and its cursor. The error is
+// next returns the next complete entry, ready to pass on and valid until the next call, and its cursor. The error is
 // io.EOF at the end of the stream, io.ErrUnexpectedEOF if it ends within an entry, or a *FormatError.
 func (e *entries) next() ([]byte, cursor, error) {
 	for {
@@ -54,7 +54,7 @@ func (e *entries) next() ([]byte, cursor, error) {
 	}
 }
 
-// read reads one entry. It is empty when there is none, or none to keep.
+// read reads one entry. The result is empty if there is no entry, or none to keep.
 func (e *entries) read() ([]byte, cursor, error) {
 	e.entry = e.entry[:0]
 	var at cursor
@@ -86,7 +86,7 @@ func (e *entries) read() ([]byte, cursor, error) {
 		}
 	}
 	if fields > 0 &&
-		(bad || !timed || !says) { // systemd-journal-remote would not write it, and the node would send it for ever
+		(bad || !timed || !says) { // systemd-journal-remote would refuse it, and the node would send it for ever
 		e.leftOut++
 		e.entry = e.entry[:0]
 	}
@@ -100,11 +100,11 @@ func (e *entries) read() ([]byte, cursor, error) {
 type field struct {
 	name  string
 	value []byte
-	raw   []byte // as it came; nil: it was too long
-	end   bool   // no field, but the end of the entry
+	raw   []byte // the received bytes; nil if it was too long
+	end   bool   // not a field but the end of the entry
 }
 
-// field reads a line, and the bytes that follow it when it is only a name.
+// field reads a line and, if the line is only a name, the binary value that follows.
 func (e *entries) field() (field, error) {
 	if err := e.readLine(); err != nil {
 		return field{}, err
@@ -127,7 +127,7 @@ func (e *entries) field() (field, error) {
 	return f, e.binary(&f)
 }
 
-// readLine reads a line into e.line. One that is too long has no line break at its end there.
+// readLine reads a line into e.line. A line that is too long has no line break at the end of e.line.
 func (e *entries) readLine() error {
 	e.line = e.line[:0]
 	for skipped := 0; ; {
@@ -149,7 +149,7 @@ func (e *entries) readLine() error {
 	}
 }
 
-// binary reads the value of a field whose size stands before it: 64 bits, the least significant byte first.
+// binary reads a value that is preceded by its size: 64 bits, little-endian.
 func (e *entries) binary(f *field) error {
 	var size [8]byte
 	if _, err := io.ReadFull(e.in, size[:]); err != nil {
@@ -198,8 +198,7 @@ func unexpected(err error) error {
 	return err
 }
 
-// check reports whether a field is handed on, and whether one is wrong for which systemd-journal-remote would stop
-// reading.
+// check reports whether a field is passed on, and whether it is an error at which systemd-journal-remote would stop.
 func (f field) check() (keep, wrong bool) {
 	if !validName(f.name) {
 		return false, false
@@ -215,13 +214,13 @@ func (f field) check() (keep, wrong bool) {
 	return f.raw != nil && !strings.HasPrefix(f.name, "__"), false
 }
 
-// validName is systemd's rule: at most 64 capitals, digits and underscores, the first no digit.
+// validName checks systemd's rule: at most 64 capitals, digits and underscores, and no digit first.
 func validName(s string) bool {
 	return s != "" && len(s) <= 64 && strings.Trim(s[:1], "0123456789") != "" &&
 		strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
 }
 
-// parseCursor reads "s=ID;i=HEX;..."; what is no cursor is no place.
+// parseCursor parses "s=ID;i=HEX;...". It returns the zero cursor for text that is not valid.
 func parseCursor(text string) cursor {
 	var c cursor
 	for part := range strings.SplitSeq(text, ";") {
@@ -245,10 +244,10 @@ func parseCursor(text string) cursor {
 	return c
 }
 
-// after reports whether an entry is one that was not written yet, when c was the last of those.
+// after reports whether the entry at c has not been written yet, if last is the last one that was.
 func (c cursor) after(last cursor) bool {
 	return c.source != last.source || c.number > last.number || c.source == ""
 }
 
-// String is the form in which it is kept.
+// String returns the cursor as it is stored.
 func (c cursor) String() string { return fmt.Sprintf("s=%s;i=%x", c.source, c.number) }

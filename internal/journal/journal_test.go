@@ -26,7 +26,7 @@ const (
 
 var began = time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
 
-// entry is an entry as systemd-journal-upload sends it.
+// entry returns an entry as systemd-journal-upload sends it.
 func entry(n int, unit, text string) string {
 	at := began.Add(time.Duration(n) * time.Second).UnixMicro()
 	return fmt.Sprintf(
@@ -51,7 +51,7 @@ func stream(from, to int, unit string) string {
 	return b.String()
 }
 
-// binaryField is a field that may have line breaks in it.
+// binaryField returns a field that may contain line breaks.
 func binaryField(name string, value []byte) string {
 	return name + "\n" + string(binary.LittleEndian.AppendUint64(nil, uint64(len(value)))) + string(value) + "\n"
 }
@@ -85,8 +85,8 @@ func (d *Dir) texts(t *testing.T, q Query) []string {
 	return out
 }
 
-// TestTake: what is sent is found again, by unit, text, time and number, and what is sent twice is there once, also
-// when the directory was opened anew in between.
+// TestTake: entries are found by unit, text, time and number. Entries that are sent twice are kept once, also if the
+// directory was opened again in between.
 func TestTake(t *testing.T) {
 	d := open(t)
 	take := func(s string) {
@@ -159,7 +159,7 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// TestTakeBadStreams: whole entries before the damage are kept, once, and the damage is told.
+// TestTakeBadStreams: complete entries before the damage are kept once, and the damage is reported.
 func TestTakeBadStreams(t *testing.T) {
 	var format *FormatError
 	for name, c := range map[string]struct {
@@ -223,7 +223,7 @@ func TestTakeBadStreams(t *testing.T) {
 
 func isNil(err error) bool { return err == nil }
 
-// TestOneUploadAtATime: of a boot; another boot is not in the way.
+// TestOneUploadAtATime: only one upload of a boot runs at a time; other boots are not affected.
 func TestOneUploadAtATime(t *testing.T) {
 	d := open(t)
 	r, w := io.Pipe()
@@ -244,7 +244,7 @@ func TestOneUploadAtATime(t *testing.T) {
 	}
 }
 
-// TestFollow: lines come while they are written, also into another file, and a boot is waited for.
+// TestFollow: lines arrive while they are written, also into a new file, and Follow waits for the first line of a boot.
 func TestFollow(t *testing.T) {
 	d := open(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -255,7 +255,7 @@ func TestFollow(t *testing.T) {
 		ended <- d.Follow(ctx, "pc001", bootID, Query{Unit: "ssh"}, func(l Line) error { lines <- l.Text; return nil })
 	}()
 	for i := 1; i <= 3; i++ {
-		if i == 3 { // into a file of its own
+		if i == 3 { // into a new file
 			old := filepath.Join(d.dir("pc001", bootID), "000001.journal")
 			if err := os.Rename(old, filepath.Join(filepath.Dir(old), "000001@old.journal")); err != nil {
 				t.Fatal(err)
@@ -281,7 +281,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestRoom: a node that writes much loses its own oldest boots, and its newest in part, and takes nothing from another.
+// TestRoom: a node that writes much loses its own oldest boots and older parts of its newest, and displaces no other
+// node's.
 func TestRoom(t *testing.T) {
 	d := open(t, func(o *Options) { o.Node = 20 << 20 })
 	quiet := stream(1, 5, "a.service")
@@ -293,7 +294,7 @@ func TestRoom(t *testing.T) {
 		var b bytes.Buffer
 		junk := make([]byte, 3<<15)
 		for i := range megabytes * 10 {
-			for j := range junk { // nothing that can be compressed
+			for j := range junk { // data that cannot be compressed
 				junk[j] = byte('a' + (i*7919+j*j*31+j>>3)%26)
 			}
 			copy(junk, fmt.Sprint(boot, i))
@@ -340,7 +341,7 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// random are letters that do not compress.
+// random returns letters that cannot be compressed.
 func random(n int, seed uint64) []byte {
 	out := make([]byte, n)
 	for i := range out {
@@ -350,7 +351,7 @@ func random(n int, seed uint64) []byte {
 	return out
 }
 
-// TestFullDisk: what cannot be written is not taken, and is taken when there is room again.
+// TestFullDisk: an upload to a full disk fails, and succeeds when there is space again.
 func TestFullDisk(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("mounting a small file system needs root")
@@ -394,7 +395,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestNotWritten: a systemd-journal-remote that takes less than it was given is found out.
+// TestNotWritten: it is an error if systemd-journal-remote writes fewer entries than it was given.
 func TestNotWritten(t *testing.T) {
 	failed := exec.CommandContext(t.Context(), "false").Run()
 	for _, c := range []struct {
@@ -405,7 +406,7 @@ func TestNotWritten(t *testing.T) {
 		{"Finishing after writing 3 entries", nil, true},
 		{"x: Journal header limits reached, rotating\nFinishing after writing 3 entries", nil, true},
 		{"Finishing after writing 2 entries", nil, false},
-		{"", nil, true}, // a release that says something else
+		{"", nil, true}, // a release with another output
 		{"Failed to open output journal", failed, false},
 	} {
 		if err := checkWritten([]byte(c.out), c.err, 3); (err == nil) != c.good {
@@ -414,7 +415,8 @@ func TestNotWritten(t *testing.T) {
 	}
 }
 
-// FuzzEntries: whatever comes, what is handed on is in form, bounded, and read again as it is.
+// FuzzEntries: for any input, passed-on entries are well-formed and limited in size, and reading them again gives the
+// same.
 func FuzzEntries(f *testing.F) {
 	for _, s := range []string{stream(1, 2, "a.service"), binaryField("MESSAGE", []byte("x\ny")), "A\n", "=\n\n",
 		"MESSAGE=x", "\n"} {
@@ -441,7 +443,7 @@ func FuzzEntries(f *testing.F) {
 	})
 }
 
-// FuzzLine: an entry of journalctl is a line or an error.
+// FuzzLine: every input gives a line or an error.
 func FuzzLine(f *testing.F) {
 	for _, s := range []string{`{"__REALTIME_TIMESTAMP":"1700000001505000","MESSAGE":"line","_PID":"7"}`,
 		`{"__REALTIME_TIMESTAMP":"1","MESSAGE":[97,255],"UNIT":["a","b"]}`,

@@ -9,20 +9,20 @@ import (
 	"unicode/utf8"
 )
 
-// Line is one entry of a journal, as people read it.
+// Line is one entry of a journal, for people.
 type Line struct {
 	Time     time.Time
-	Unit     string // that it is of or about; "" for the kernel, and what belongs to no unit
-	Name     string // of the program, as it calls itself; "kernel"
-	PID      int    // 0: not known
-	Priority int    // 0 emergency to 7 debug; 6 where it does not say
+	Unit     string // the unit that logged it or that it is about; "" for the kernel and others
+	Name     string // the program's own name for itself; "kernel"
+	PID      int    // 0: unknown
+	Priority int    // 0 (emergency) to 7 (debug); 6 if the entry has none
 	Text     string
 }
 
-// maxText bounds the text of a line, in bytes.
+// maxText limits the text of a line, in bytes.
 const maxText = 16 << 10
 
-// shownFields are the fields of which a Line is made.
+// shownFields are the fields that make a Line.
 var shownFields = []string{
 	"MESSAGE",
 	"PRIORITY",
@@ -34,7 +34,7 @@ var shownFields = []string{
 	"SYSLOG_PID",
 }
 
-// parseLine reads an entry as journalctl prints it.
+// parseLine parses an entry in journalctl's JSON output.
 func parseLine(text []byte) (Line, error) {
 	var fields map[string]value
 	if err := json.Unmarshal(text, &fields); err != nil {
@@ -60,7 +60,7 @@ func parseLine(text []byte) (Line, error) {
 		Text:     clip(strings.TrimRight(first("MESSAGE"), "\n"), maxText),
 	}
 	if about := first("UNIT"); about != "" && (l.Unit == "" || l.Unit == "init.scope") {
-		l.Unit = clip(about, 256) // systemd itself speaks of it
+		l.Unit = clip(about, 256) // systemd itself logs about the unit
 	}
 	l.PID, _ = strconv.Atoi(first("_PID", "SYSLOG_PID"))
 	if p, err := strconv.Atoi(first("PRIORITY")); err == nil && p >= 0 && p <= 7 {
@@ -69,11 +69,11 @@ func parseLine(text []byte) (Line, error) {
 	return l, nil
 }
 
-// value is the value of a field: text; or a list of bytes where it is not UTF-8; or a list of values, of which the
-// first counts.
+// value is the value of a field. In JSON it is a string; a list of bytes if it is not UTF-8; or a list of values, of
+// which the first counts.
 type value string
 
-// UnmarshalJSON reads what journalctl makes of a value.
+// UnmarshalJSON decodes a value in journalctl's JSON output.
 func (v *value) UnmarshalJSON(b []byte) error {
 	var text string
 	if json.Unmarshal(b, &text) == nil {
@@ -99,7 +99,7 @@ func (v *value) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// clip cuts text to so many bytes, between characters.
+// clip cuts text to at most `most` bytes, between characters.
 func clip(s string, most int) string {
 	if len(s) <= most {
 		return s

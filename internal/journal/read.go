@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Bounds of a question.
+// Limits of a query.
 const (
 	readTime = 30 * time.Second
 	maxLine  = 4 << 20 // bytes of one entry as journalctl prints it
@@ -25,14 +25,14 @@ const (
 // Query selects lines of a journal. The zero value selects all.
 type Query struct {
 	Unit     string // a unit, or a pattern such as nfs-*; ".service" may be left out
-	Grep     string // regular expression (PCRE) that the message matches; without capitals in it, case does not count
-	Priority string // this and what is more urgent: "err", "4"
+	Grep     string // regular expression (PCRE) for the message; case counts only if it has capitals
+	Priority string // this priority and more urgent ones: "err", "4"
 	Since    time.Time
 	Until    time.Time
-	Last     int // the newest so many; 0: all
+	Last     int // how many of the newest lines; 0: all
 }
 
-// args are the question as journalctl wants it.
+// args returns the query as arguments of journalctl.
 func (q Query) args() []string {
 	args := []string{
 		"--directory=" + inDir,
@@ -82,8 +82,8 @@ func (d *Dir) Lines(ctx context.Context, node, id string, q Query) ([]Line, erro
 	return out, err
 }
 
-// Follow calls fn for the selected lines, and for those that come later, until fn returns an error or ctx ends; the
-// latter is no error. It waits for a boot that has sent nothing yet.
+// Follow calls fn for the selected lines and for later ones, until fn returns an error or ctx ends; the end of ctx is
+// no error. It waits for a boot that has sent nothing yet.
 func (d *Dir) Follow(ctx context.Context, node, id string, q Query, fn func(Line) error) error {
 	select {
 	case d.follows <- struct{}{}:
@@ -111,10 +111,10 @@ func (d *Dir) Follow(ctx context.Context, node, id string, q Query, fn func(Line
 	return nil
 }
 
-// followPause is how often a boot is looked for of which there is nothing yet.
+// followPause is how often Follow checks for the first lines of a boot.
 const followPause = time.Second
 
-// Units are the units that a journal has lines of.
+// Units returns the units that have lines in a journal.
 func (d *Dir) Units(ctx context.Context, node, id string) ([]string, error) {
 	leave, err := acquire(ctx, d.readers)
 	if err != nil {
@@ -174,10 +174,10 @@ func (d *Dir) lines(ctx context.Context, node, id string, args []string, fn func
 	scanErr := scan(out, fn)
 	if scanErr != nil {
 		stop()
-		_, _ = io.Copy(io.Discard, out) // it ends
+		_, _ = io.Copy(io.Discard, out) // until journalctl ends
 	}
 	if err := cmd.Wait(); err != nil && scanErr == nil && ctx.Err() == nil {
-		// With --grep, "nothing matches" is a failure without a word.
+		// With --grep, journalctl fails without a message if nothing matches.
 		if text := strings.TrimSpace(problem.String()); text != "" {
 			return &QueryError{text}
 		}
@@ -185,7 +185,7 @@ func (d *Dir) lines(ctx context.Context, node, id string, args []string, fn func
 	return scanErr
 }
 
-// QueryError is what journalctl has against a question.
+// QueryError is journalctl's error message about a query.
 type QueryError struct{ Text string }
 
 func (e *QueryError) Error() string { return "journalctl: " + e.Text }

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// makeRoom deletes what is oldest until the bounds are kept, with need bytes that are about to be written for a
-// node. The error is ErrFull when nothing is left to delete and the disk has no room.
+// makeRoom deletes the oldest journals until the limits hold with `need` more bytes for a node. It returns ErrFull if
+// nothing is left to delete and the disk is still too full.
 func (d *Dir) makeRoom(node string, need int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -27,12 +27,12 @@ func (d *Dir) makeRoom(node string, need int64) error {
 			return err
 		}
 		if !d.drop(d.greediest()) {
-			return fmt.Errorf("%s: %w: %d MB free, %d MB stay free", d.Path, ErrFull, free>>20, d.Free>>20)
+			return fmt.Errorf("%s: %w: %d MB are free, %d MB must stay free", d.Path, ErrFull, free>>20, d.Free>>20)
 		}
 	}
 }
 
-// greediest is the node that has the most: what one node writes too much is not taken from the others.
+// greediest returns the node with the most bytes, so that a node that logs too much does not displace others' journals.
 func (d *Dir) greediest() (name string) {
 	most := int64(-1)
 	for node := range d.have {
@@ -43,8 +43,8 @@ func (d *Dir) greediest() (name string) {
 	return name
 }
 
-// oldest is the boot of a node that something can be deleted of: the one that was silent for longest. The newest is
-// only shortened.
+// oldest returns the boot of a node that was silent for longest and of which something can be deleted. A boot that is
+// written, or is the node's only one, can only lose its older files.
 func (d *Dir) oldest(node string) (id string) {
 	for other, b := range d.have[node] {
 		if b.busy && !d.shortens(node, other) {
@@ -60,14 +60,14 @@ func (d *Dir) oldest(node string) (id string) {
 	return id
 }
 
-// shortens reports whether a boot has more than the file that is written.
+// shortens reports whether a boot has more files than the one that is written.
 func (d *Dir) shortens(node, id string) bool {
 	files, err := parts(d.dir(node, id))
 	return err == nil && len(files) > 1
 }
 
-// drop deletes the oldest boot of a node, or the oldest file of its only one. It is false when there is nothing to
-// delete.
+// drop deletes the oldest boot of a node, or the oldest file of its only boot. It returns false if nothing can be
+// deleted.
 func (d *Dir) drop(node string) bool {
 	id := d.oldest(node)
 	if id == "" {
@@ -105,8 +105,8 @@ func freeBytes(path string) (int64, error) {
 	return int64(st.Bavail) * st.Bsize, nil
 }
 
-// shrink gives back what systemd-journal-remote has reserved at the end of a file and not used: 8 MB for the first
-// line of a boot. The file stays as long as it is, with a hole, and systemd fills it.
+// shrink frees the space that systemd-journal-remote has reserved at the end of a file and not used: 8 MB for the first
+// line of a boot. The file keeps its length, with a hole that systemd fills later.
 func shrink(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -127,15 +127,15 @@ func shrink(path string) error {
 	}
 	err = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, end, st.Size-end)
 	if errors.Is(err, unix.EOPNOTSUPP) {
-		return nil // it takes what it takes
+		return nil // the file system has no holes
 	}
 	return err
 }
 
-// shrinkLeast is how much must be gained.
+// shrinkLeast is the least gain, in bytes, for which shrink does anything.
 const shrinkLeast = 256 << 10
 
-// lastByte is where a file has its last byte that is not zero.
+// lastByte returns the offset after the last non-zero byte of a file.
 func lastByte(f *os.File, size int64) (int64, error) {
 	buf := make([]byte, 128<<10)
 	for at := size; at > 0; {

@@ -12,18 +12,18 @@ import (
 	"time"
 )
 
-// Bounds of what is handed to systemd-journal-remote at once. A stream that does not end is kept piece by piece.
+// Limits of one piece, which is passed to systemd-journal-remote at once. An endless stream is written piece by piece.
 const (
 	pieceBytes = 8 << 20
 	pieceTime  = 2 * time.Second
 )
 
-// cursorName is the file that says which entry of a boot was written last.
+// cursorName is the file that holds the cursor of the last written entry of a boot.
 const cursorName = "cursor"
 
-// Take writes the journal that a node sends of one boot, until its end. When it returns nil all of it is in the journal
-// file. After an error the node may send all of it again: entries that are there are skipped. The error is a
-// *FormatError, io.ErrUnexpectedEOF, ErrFull or ErrBusy among others.
+// Take writes a node's upload of a boot's journal. If it returns nil, all entries are in the journal file. After an
+// error the node may send everything again: entries that are present are skipped. Errors include *FormatError,
+// io.ErrUnexpectedEOF, ErrFull and ErrBusy.
 func (d *Dir) Take(ctx context.Context, node, id string, r io.Reader) error {
 	return d.noteFull(d.take(ctx, node, id, r))
 }
@@ -60,7 +60,7 @@ func (d *Dir) take(ctx context.Context, node, id string, r io.Reader) error {
 				in.leftOut,
 			)
 		}
-		// Who sent it may be gone for ever: what came whole are its last words.
+		// The node may be gone for ever, so its last complete entries are written even now.
 		kept := p.flush(context.WithoutCancel(ctx))
 		if errors.Is(err, io.EOF) {
 			return kept
@@ -69,7 +69,7 @@ func (d *Dir) take(ctx context.Context, node, id string, r io.Reader) error {
 	}
 }
 
-// enter makes the directory of a boot and takes it for one upload.
+// enter makes the directory of a boot and reserves it for one upload.
 func (d *Dir) enter(node, id string) (leave func(), err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -104,7 +104,7 @@ func (d *Dir) lastCursor(node, id string) (cursor, error) {
 	return parseCursor(strings.TrimSpace(string(text))), nil
 }
 
-// piece is what waits to be written.
+// piece holds entries that are not yet written.
 type piece struct {
 	*Dir
 	node, id string
@@ -115,7 +115,7 @@ type piece struct {
 	last     cursor
 }
 
-// add puts an entry into the piece, and writes the piece when it is large or old.
+// add adds an entry to the piece, and writes the piece when it is large or old.
 func (p *piece) add(ctx context.Context, entry []byte, at cursor) (err error) {
 	if p.spool == nil {
 		if p.spool, err = os.CreateTemp(p.Path, ".spool-"); err != nil {
@@ -130,7 +130,7 @@ func (p *piece) add(ctx context.Context, entry []byte, at cursor) (err error) {
 	}
 	n, err := p.spool.Write(entry)
 	if err != nil {
-		// Half an entry is none.
+		// Remove a partly written entry.
 		return errors.Join(fmt.Errorf("spool a journal: %w", full(err)), p.spool.Truncate(p.bytes))
 	}
 	p.bytes += int64(n)
@@ -142,7 +142,7 @@ func (p *piece) add(ctx context.Context, entry []byte, at cursor) (err error) {
 	return nil
 }
 
-// flush writes what is in the piece to the journal of the boot.
+// flush writes the piece to the boot's journal.
 func (p *piece) flush(ctx context.Context) error {
 	if p.entries == 0 {
 		return nil
@@ -153,7 +153,7 @@ func (p *piece) flush(ctx context.Context) error {
 	if err := p.write(ctx, p.node, p.id, p.spool, p.entries); err != nil {
 		return err
 	}
-	// Not synced: after a power cut some lines may come twice, none is lost.
+	// The file is not synced: after a power cut some lines may be written twice, but none is lost.
 	if err := os.WriteFile(filepath.Join(p.dir(p.node, p.id), cursorName), []byte(p.last.String()+"\n"),
 		0o640); err != nil {
 		return fmt.Errorf("journal of boot %s: %w", p.id, full(err))
@@ -166,6 +166,6 @@ func (p *piece) flush(ctx context.Context) error {
 
 func (p *piece) close() {
 	if p.spool != nil {
-		_ = p.spool.Close() // it has no name
+		_ = p.spool.Close() // the file has no name any more
 	}
 }

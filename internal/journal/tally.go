@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// Tally is how much is kept, and what has come since the directory was opened.
+// Tally says how much is kept, and how much was received since the directory was opened.
 type Tally struct {
-	Held    int64     // bytes of the disk
-	Bound   int64     // bytes that all journals may have
-	Entries int64     // that were written
-	Bytes   int64     // of these entries, as they were sent
-	Last    time.Time // when something was written last, also before the directory was opened; zero: never
-	Full    bool      // the disk had no room for what came last
+	Held    int64     // disk space of all journals, in bytes
+	Bound   int64     // limit of Held
+	Entries int64     // entries that were written
+	Bytes   int64     // size of these entries as they were sent
+	Last    time.Time // time of the last write, also before the directory was opened; zero: never
+	Full    bool      // the disk was too full for the last upload
 }
 
-// fullTime is how long a disk is taken to be full after it had no room. A node tries again four times a minute, so
-// when none has for so long, none wants to.
+// fullTime is how long the disk counts as full after an upload found it full. Nodes try again four times a minute, so
+// after this time without a failure no node wants to send.
 const fullTime = 5 * time.Minute
 
-// counts are what a Tally is made of, under the directory's lock.
+// counts holds the counters of a Tally. The lock of Dir guards it.
 type counts struct {
 	entries, bytes int64
 	last           time.Time
-	full           time.Time // when there was no room; zero: there is
+	full           time.Time // when the disk was last full; zero if a later write succeeded
 }
 
 // Tally returns the current figures.
@@ -35,7 +35,7 @@ func (d *Dir) Tally() Tally {
 	return t
 }
 
-// count notes entries that were written.
+// count counts entries that were written.
 func (d *Dir) count(entries int, bytes int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -43,7 +43,7 @@ func (d *Dir) count(entries int, bytes int64) {
 	c.entries, c.bytes, c.last, c.full = c.entries+int64(entries), c.bytes+bytes, time.Now(), time.Time{}
 }
 
-// noteFull notes when an upload ended because the disk was full.
+// noteFull records that an upload ended because the disk was full.
 func (d *Dir) noteFull(err error) error {
 	if errors.Is(err, ErrFull) {
 		d.mu.Lock()

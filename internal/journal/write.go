@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	partBytes = 16 << 20 // of a file, about: then another one is begun, so that there is something old to delete
+	partBytes = 16 << 20 // about the size at which a new file is begun, so that older files can be deleted
 	writeTime = 2 * time.Minute
-	writeNice = 10 // boots are served first
+	writeNice = 10 // so that boots come first
 )
 
-// written matches the output in which systemd-journal-remote reports what it wrote. Its exit status does not.
+// written matches the output in which systemd-journal-remote reports how much it wrote. Its exit status does not tell.
 var written = regexp.MustCompile(`writing (\d+) entries`)
 
-// write has systemd-journal-remote add the entries of a file to the journal of a boot.
+// write makes systemd-journal-remote add the entries of a file to the journal of a boot.
 func (d *Dir) write(ctx context.Context, node, id string, from *os.File, count int) error {
 	leave, err := acquire(ctx, d.slots)
 	if err != nil {
@@ -41,14 +41,14 @@ func (d *Dir) write(ctx context.Context, node, id string, from *os.File, count i
 	if err != nil {
 		return fmt.Errorf("journal of boot %s: %w", id, err)
 	}
-	// What is begun is done, also when the node is gone: a program that is killed would leave a file that is not
+	// The program runs to its end even if the node is gone: if it was killed, it would leave a journal file that is not
 	// closed.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
 	defer cancel()
 	out, err := d.program(ctx, dir, from, d.remote, "--split-mode=none", "--output="+inDir+"/"+name, "-")
 	err = checkWritten(out, err, count)
 	if e := shrink(filepath.Join(dir, name)); e != nil && err == nil {
-		d.Log.Warn("journal takes more room than it needs", "node", node, "boot", id, "err", e)
+		d.Log.Warn("unused space of a journal cannot be freed", "node", node, "boot", id, "err", e)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -61,7 +61,7 @@ func (d *Dir) write(ctx context.Context, node, id string, from *os.File, count i
 	return nil
 }
 
-// checkWritten finds out whether all entries were written.
+// checkWritten returns an error unless all entries were written.
 func checkWritten(out []byte, err error, count int) error {
 	text := strings.TrimSpace(string(out))
 	if err != nil {
@@ -75,8 +75,8 @@ func checkWritten(out []byte, err error, count int) error {
 	return nil
 }
 
-// inDir is how a program of systemd calls the directory that it was given open: it needs no right to get there
-// otherwise.
+// inDir is the path by which systemd's programs reach the directory that is open as descriptor 3. They need no access
+// to the directories above it.
 const inDir = "/proc/self/fd/3"
 
 // program runs one of systemd's programs on a directory, and returns its output.
@@ -94,12 +94,12 @@ func (d *Dir) program(ctx context.Context, dir string, stdin *os.File, args ...s
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	_ = syscall.Setpriority(syscall.PRIO_PROCESS, cmd.Process.Pid, writeNice) // it works at any priority
+	_ = syscall.Setpriority(syscall.PRIO_PROCESS, cmd.Process.Pid, writeNice) // an error does not matter
 	err = cmd.Wait()
 	return out.Bytes(), err
 }
 
-// command prepares one of systemd's programs; done closes what it was given.
+// command prepares one of systemd's programs. done closes the open directory.
 func (d *Dir) command(ctx context.Context, dir string, args ...string) (cmd *exec.Cmd, done func(), err error) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -120,19 +120,19 @@ func (d *Dir) command(ctx context.Context, dir string, args ...string) (cmd *exe
 	return cmd, func() { _ = f.Close() }, nil
 }
 
-// limited keeps the beginning of what a program says.
+// limited keeps the beginning of a program's output.
 type limited struct {
 	to   *bytes.Buffer
 	most int
 }
 
-// Write keeps what has room.
+// Write keeps as much of b as fits.
 func (l *limited) Write(b []byte) (int, error) {
 	l.to.Write(b[:min(len(b), max(l.most-l.to.Len(), 0))])
 	return len(b), nil
 }
 
-// partName is the file that is written: the last, or another one when that is large.
+// partName returns the file to write to: the last one, or a new one if that is large.
 func partName(dir string) (string, error) {
 	files, err := parts(dir)
 	if err != nil {
@@ -152,7 +152,7 @@ func partName(dir string) (string, error) {
 	return name(number), nil
 }
 
-// full tells errors of a disk without room.
+// full adds ErrFull to errors of a full disk.
 func full(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return errors.Join(ErrFull, err)

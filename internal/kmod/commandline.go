@@ -6,7 +6,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// CommandLine is what init reads from the kernel's command line. Nothing secret stands there.
+// CommandLine is what init reads from the kernel's command line. It contains no secret.
 type CommandLine struct {
 	Boot      fleet.BootID        // pando.boot=
 	MAC       fleet.MAC           // BOOTIF=: the adapter that the firmware booted from
@@ -15,8 +15,8 @@ type CommandLine struct {
 	Init      string              // init=: the image's init, "" to look for it
 }
 
-// ParseCommandLine parses /proc/cmdline. It ignores unknown words, and known words with an invalid value: a node that
-// can boot without them should.
+// ParseCommandLine parses /proc/cmdline. It ignores unknown words, and known words with an invalid value, so that a
+// node boots without them if it can.
 func ParseCommandLine(line string) CommandLine {
 	c := CommandLine{Blacklist: map[string]bool{}, Options: map[string][]string{}}
 	for _, word := range splitWords(line) {
@@ -45,7 +45,7 @@ func ParseCommandLine(line string) CommandLine {
 	return c
 }
 
-// splitWords splits as the kernel does: at white space outside of double quotes, which are dropped.
+// splitWords splits at white space outside of double quotes, and drops the quotes, as the kernel does.
 func splitWords(line string) []string {
 	var words []string
 	var word strings.Builder
@@ -71,5 +71,5 @@ func splitWords(line string) []string {
 	return words
 }
 
-// moduleName is the kernel's spelling of a module's name.
+// moduleName returns the kernel's spelling of a module's name.
 func moduleName(s string) string { return strings.ReplaceAll(s, "-", "_") }

@@ -12,18 +12,18 @@ import (
 	"pando/internal/image"
 )
 
-// Index is what all driver sets of the initramfs hold together.
+// Index is the merged content of the initramfs's driver sets.
 type Index struct {
 	modules map[string]image.Module
 	Always  []string
-	// aliases by the bus prefix of the pattern ("pci", "usb", "virtio"), so that a device is not held
-	// against the patterns of every other bus.
+	// aliases is keyed by the bus prefix of the pattern ("pci", "usb", "virtio"), so that a device is compared only
+	// with patterns of its bus.
 	aliases map[string][]alias
 }
 
 type alias struct{ pattern, module string }
 
-// ReadIndex reads /pando/drivers/*.json, which the builder writes, except one set.
+// ReadIndex reads the driver sets that the builder wrote (/pando/drivers/*.json), except the set named without.
 func ReadIndex(dir, without string) (*Index, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil || len(files) == 0 {
@@ -61,8 +61,7 @@ func (x *Index) add(set image.DriverSet) {
 	}
 }
 
-// match returns the modules whose aliases match a device's modalias, or the name or alias that the kernel
-// asks for, sorted.
+// match returns the modules for a device's modalias, or for a name or alias that the kernel requests, sorted.
 func (x *Index) match(modalias string) []string {
 	bus, _, _ := strings.Cut(modalias, ":")
 	var names []string
@@ -78,8 +77,8 @@ func (x *Index) match(modalias string) []string {
 	return slices.Compact(names)
 }
 
-// order returns the modules to load for the given names: each after what it needs, none twice, none that is
-// loaded or unwanted.
+// order returns the modules to load for the given names, without duplicates and without those that skip rejects. Each
+// module comes after the modules that it needs.
 func (x *Index) order(names []string, skip func(string) bool) []image.Module {
 	var out []image.Module
 	seen := map[string]bool{}
@@ -96,8 +95,8 @@ func (x *Index) order(names []string, skip func(string) bool) []image.Module {
 	return out
 }
 
-// matchPattern is fnmatch(3) as modules' aliases use it: '*', '?' and sets such as [0-9]. A pattern that is
-// broken matches nothing.
+// matchPattern works like fnmatch(3) for module aliases: '*', '?' and sets such as [0-9]. A malformed pattern matches
+// nothing.
 func matchPattern(pattern, s string) bool {
 	star, mark := -1, 0
 	p, i := 0, 0
@@ -121,7 +120,7 @@ func matchPattern(pattern, s string) bool {
 	return strings.Trim(pattern[p:], "*") == ""
 }
 
-// matchOne returns how many bytes of the pattern stand for the byte c, 0 when they do not match it.
+// matchOne returns how many bytes of the pattern match the byte c, 0 if it does not match.
 func matchOne(pattern string, c byte) int {
 	if pattern == "" {
 		return 0
@@ -137,7 +136,7 @@ func matchOne(pattern string, c byte) int {
 	return 0
 }
 
-// matchSet handles "[a-c9]" and "[!a-c]".
+// matchSet is matchOne for sets: "[a-c9]" and "[!a-c]".
 func matchSet(pattern string, c byte) int {
 	end := strings.IndexByte(pattern[1:], ']')
 	if end < 1 {

@@ -55,7 +55,7 @@ func FuzzMatchPattern(f *testing.F) {
 	})
 }
 
-// Index is two sets, as the builder splits them.
+// index returns an index of two sets, as the builder splits them.
 func index() *Index {
 	x := &Index{modules: map[string]image.Module{}, aliases: map[string][]alias{}}
 	x.add(image.DriverSet{Format: 1, Name: "base", Always: []string{"nbd", "erofs"}, Modules: []image.Module{
@@ -101,7 +101,7 @@ func TestDriverMatch(t *testing.T) {
 		"mdio:00000000000111001100100100011111":                 {"realtek"},
 		"virtio:d00000001v00001AF4":                             {"virtio_net"},
 		"crypto-crc32c":                                         {"crc32c_generic"},
-		// by name, as request_module says it
+		// by name, as request_module does
 		"crc32c-generic":         {"crc32c_generic"},
 		"pci:v00008086d0000100E": nil,
 	} {
@@ -111,7 +111,7 @@ func TestDriverMatch(t *testing.T) {
 	}
 }
 
-// A module that finds nothing here that it is for stops no boot; any other failure is told, and nothing is tried twice.
+// A module that finds no hardware for it fails no boot. Other failures are reported, and no module is tried twice.
 func TestModuleForAnotherProcessor(t *testing.T) {
 	l := NewLoader(index(), CommandLine{})
 	tried := map[string]int{}
@@ -138,7 +138,29 @@ func TestModuleForAnotherProcessor(t *testing.T) {
 	}
 }
 
-// A driver that the kernel has and nobody sent says what to do.
+// A module that every boot needs fails each time, also with ENODEV.
+func TestNeededModuleFails(t *testing.T) {
+	for _, no := range []error{unix.ENODEV, unix.EINVAL} {
+		l, tried := NewLoader(index(), CommandLine{}), 0
+		l.insert = func(m image.Module, _ []string) error {
+			if m.Name == "nbd" {
+				tried++
+				return fmt.Errorf("load module %s: %w", m.Name, no)
+			}
+			return nil
+		}
+		for range 2 {
+			if err := l.Load(l.Index.Always); !errors.Is(err, no) || !strings.Contains(err.Error(), "nbd") {
+				t.Errorf("nbd with %v: %v", no, err)
+			}
+		}
+		if tried != 1 {
+			t.Errorf("nbd with %v is tried %d times", no, tried)
+		}
+	}
+}
+
+// The error for a driver that the kernel has and that was not sent says what to do.
 func TestDriverThatWasNotSent(t *testing.T) {
 	x := index()
 	x.add(image.DriverSet{Format: 1, Name: "net", Modules: []image.Module{
@@ -164,7 +186,7 @@ func TestWantedSkipsLoadedFailedAndBlacklisted(t *testing.T) {
 	}
 }
 
-// Memory cards have no file with their modalias.
+// MMC cards have no modalias file.
 func TestAliasesOfDevices(t *testing.T) {
 	sys := nodekit.SysTree(t, map[string]string{
 		"bus/pci/devices/0000:00:04.0/modalias": "pci:v00001B36d00000007",

@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// DriverSets is where the initramfs has its driver sets.
+// DriverSets is the directory of the driver sets in the initramfs.
 const DriverSets = "/pando/drivers"
 
-// Modprobe is the role that the kernel runs as /sbin/modprobe for a missing module, such as an adapter's PHY or a
-// checksum. Its arguments are "-q -- NAME". Like modprobe -q it is silent about an unknown name.
+// Modprobe is the program that the kernel runs as /sbin/modprobe for a missing module, such as a PHY driver or a
+// checksum. Its arguments are "-q -- NAME". Like modprobe -q it prints nothing for an unknown name. It returns the
+// exit status.
 func Modprobe(args []string, stderr io.Writer) int {
 	var names []string
 	for _, a := range args {

@@ -16,23 +16,23 @@ import (
 // moduleCompressed is MODULE_INIT_COMPRESSED_FILE of finit_module(2): the kernel unpacks the file.
 const moduleCompressed = 4
 
-// Loader loads kernel modules of the initramfs. It is used by one goroutine.
+// Loader loads kernel modules of the initramfs. It is not safe for concurrent use.
 type Loader struct {
 	Index  *Index
 	cmd    CommandLine
 	Loaded map[string]bool
 	failed map[string]error
-	Names  []string // in the order they were loaded
+	Names  []string // in load order
 
 	insert func(m image.Module, options []string) error
 }
 
-// NewLoader has loaded nothing yet.
+// NewLoader returns a Loader that has not loaded any module.
 func NewLoader(index *Index, cmd CommandLine) *Loader {
 	return &Loader{Index: index, cmd: cmd, Loaded: map[string]bool{}, failed: map[string]error{}, insert: insertModule}
 }
 
-// fixedOptions are module options that Pando depends on: one NBD device, without partitions.
+// fixedOptions returns the module options that Pando needs: one NBD device, without partitions.
 func fixedOptions(module string) []string {
 	if module == "nbd" {
 		return []string{"nbds_max=1", "max_part=0"}
@@ -40,17 +40,23 @@ func fixedOptions(module string) []string {
 	return nil
 }
 
-// Load loads the named modules and what they need. It goes on after a failure and returns all of them; a
-// module that failed once is not tried again. One that finds nothing here that it is for, as crc32c_intel on a
-// processor without SSE4.2, is no failure: another one does its work.
+// Load loads the named modules and those that they need. It continues after a failure, returns all errors, and does
+// not retry a failed module, but returns the error of one that every boot needs again. ENODEV of others is no error:
+// the module found no hardware for it (crc32c_intel without SSE4.2), and another module does its work.
 func (l *Loader) Load(names []string) error {
 	skip := func(n string) bool { return l.Loaded[n] || l.failed[n] != nil || l.cmd.Blacklist[n] }
+	needed := func(n string) bool { return slices.Contains(l.Index.Always, n) }
 	var errs []error
+	for _, n := range names {
+		if err := l.failed[n]; err != nil && needed(n) {
+			errs = append(errs, err)
+		}
+	}
 	for _, m := range l.Index.order(names, skip) {
 		err := l.insert(m, append(l.cmd.Options[m.Name], fixedOptions(m.Name)...))
 		if err != nil {
 			l.failed[m.Name] = err
-			if !errors.Is(err, unix.ENODEV) {
+			if needed(m.Name) || !errors.Is(err, unix.ENODEV) {
 				errs = append(errs, err)
 			}
 			continue
@@ -61,10 +67,10 @@ func (l *Loader) Load(names []string) error {
 	return errors.Join(errs...)
 }
 
-// insertModule returns when the module's own start is done, which for a driver includes its devices.
+// insertModule loads a module and returns when its init function has finished. A driver has then found its devices.
 func insertModule(m image.Module, options []string) error {
 	if m.Path == "" {
-		return errors.New("a driver of the image's kernel was not sent: build the image anew with --driver " + m.Name)
+		return errors.New("a driver of the image's kernel was not sent: build the image again with --driver " + m.Name)
 	}
 	f, err := os.Open(m.Path)
 	if err != nil {
@@ -82,7 +88,7 @@ func insertModule(m image.Module, options []string) error {
 	return nil
 }
 
-// Wanted returns the modules that the machine's devices ask for and that are not loaded yet.
+// Wanted returns the modules for these device aliases that are not loaded yet, not blacklisted, and have not failed.
 func (l *Loader) Wanted(aliases []string) []string {
 	var out []string
 	for _, a := range aliases {
@@ -96,8 +102,8 @@ func (l *Loader) Wanted(aliases []string) []string {
 	return slices.Compact(out)
 }
 
-// DeviceAliases reads the modalias of every device, sorted, each once. Memory cards have theirs among the words of
-// the kernel's event only (drivers/mmc/core/bus.c).
+// DeviceAliases returns the modaliases of all devices, sorted, without duplicates. MMC cards have theirs only in the
+// uevent file (drivers/mmc/core/bus.c).
 func DeviceAliases(sys string) []string {
 	files, _ := filepath.Glob(filepath.Join(sys, "bus/*/devices/*/modalias"))
 	var out []string

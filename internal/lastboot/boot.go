@@ -12,14 +12,14 @@ import (
 	"pando/internal/problem"
 )
 
-// Boot is what a boot was told to run. Its assignment, manifest and pack map are signed, because the disk is not
-// trusted.
+// Boot is the signed input of a boot. The signatures of assignment, manifest and pack map are kept too, because the
+// disk is not trusted.
 type Boot struct {
 	Assignment        []byte
 	Signature         []byte
 	Manifest          []byte
 	ManifestSignature []byte
-	Pack              []byte // map of the boot pack; none: there was none
+	Pack              []byte // map of the boot pack; empty: the boot had none
 	Lease             link.Lease
 
 	As  fleet.Assignment
@@ -27,11 +27,12 @@ type Boot struct {
 }
 
 var (
-	errNotAllowed  = errors.New("its group does not allow to boot without a server")
-	errNothingKept = errors.New("nothing is kept of a boot before")
+	errNotAllowed  = errors.New("its group does not allow boots without a server")
+	errNothingKept = errors.New("no earlier boot is kept")
 )
 
-// verify reads assignment and manifest, if the signatures that they need are good and the kernel is theirs.
+// verify parses assignment and manifest into As and Man. It returns an error unless both have valid signatures, and
+// the manifest's kernel is the given release.
 func (b *Boot) verify(cfg api.BootConfig, kernel string) (err error) {
 	if b.As, err = control.VerifyAssignment(b.Assignment, b.Signature, cfg.ServerKey); err != nil {
 		return err
@@ -61,8 +62,8 @@ func (b *Boot) verify(cfg api.BootConfig, kernel string) (err error) {
 	return nil
 }
 
-// Pick returns the newest boot with this kernel that came up. If there is none it returns one that never came up: its
-// version may be unable to, or the cache may have only a part of it.
+// Pick returns the newest kept boot with this kernel that came up. If none did, it returns the newest that never came
+// up, which may fail: its version may be broken, or the cache may have only a part of it.
 func Pick(records Records, cfg api.BootConfig, kernel string) (*Boot, error) {
 	kept, err := readKept(records)
 	if err == nil && len(kept) == 0 {
@@ -93,7 +94,8 @@ func Pick(records Records, cfg api.BootConfig, kernel string) (*Boot, error) {
 }
 
 // KeepIn writes a boot to the records. It does not touch the parts of boots that stay, and writes the index last, so
-// that a power failure leaves the old boots intact.
+// that a power failure leaves the kept boots intact. If the group does not allow boots without a server, it deletes
+// all kept boots.
 func (b Boot) KeepIn(records Records) error {
 	if !b.As.Offline {
 		return forgetBoots(records)
@@ -142,7 +144,7 @@ func (b Boot) tooLarge() error {
 	}
 }
 
-// markBooted notes that a boot that is kept came up.
+// markBooted records that a kept boot came up.
 func markBooted(records Records, boot fleet.BootID) error {
 	kept, err := readKept(records)
 	if err != nil {
@@ -163,7 +165,7 @@ func forgetBoots(records Records) error {
 	}
 	for _, name := range names {
 		if old, err := records.Record(name); err != nil || len(old) == 0 {
-			continue // there never was one, or it cannot be read
+			continue // no such record, or an unreadable one
 		}
 		if err := records.SetRecord(name, nil); err != nil {
 			return err

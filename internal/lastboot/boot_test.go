@@ -14,7 +14,7 @@ import (
 
 const keptKernel = "6.1.0-1-amd64"
 
-// toldBoot is a boot whose group allows to boot without a server, and the config of a medium that trusts it.
+// toldBoot returns a boot whose group allows boots without a server, and the config of a medium that trusts it.
 func toldBoot(
 	t *testing.T,
 	version func(*image.Manifest),
@@ -42,7 +42,7 @@ func toldBoot(
 	return b, cfg
 }
 
-// What lies on a disk is believed by its signatures, and only where the assignment itself allows it.
+// Content of a disk is used only with valid signatures, and only if the assignment itself allows it.
 func TestLastBoot(t *testing.T) {
 	other := nodekit.Publish(t, func(m *image.Manifest) { m.Root.Size = 2 << 20 })
 	for name, try := range map[string]struct {
@@ -54,8 +54,8 @@ func TestLastBoot(t *testing.T) {
 	}{
 		"a good one":      {},
 		"not allowed":     {change: func(_ *Boot, a *fleet.Assignment) { a.Offline = false }, want: "does not allow"},
-		"nothing":         {recordStore: func(s recordStore) { s[keptRecord] = nil }, want: "nothing is kept"},
-		"a strange index": {recordStore: func(s recordStore) { s[keptRecord] = []byte(`{"boots":1}`) }, want: "nothing is kept"},
+		"nothing":         {recordStore: func(s recordStore) { s[keptRecord] = nil }, want: "no earlier boot is kept"},
+		"a strange index": {recordStore: func(s recordStore) { s[keptRecord] = []byte(`{"boots":1}`) }, want: "no earlier boot is kept"},
 		"damaged":         {recordStore: func(s recordStore) { s["boot part 1"][9] ^= 1 }, want: "part 1: "},
 		"a part is gone":  {recordStore: func(s recordStore) { s["boot part 0"] = nil }, want: "part 0: "},
 		"another server's": {cfg: func(c *api.BootConfig) { c.ServerKey = strings.Repeat("A", 43) + "=" },
@@ -73,7 +73,7 @@ func TestLastBoot(t *testing.T) {
 		"another kernel": {kernel: "6.12.1", want: "needs 6.1.0-1-amd64"},
 	} {
 		b, cfg := toldBoot(t, nil, try.change)
-		b.As.Offline = true // the disk may say anything
+		b.As.Offline = true // makes KeepIn keep it: the disk may contain anything
 		records := recordStore{}
 		if err := b.KeepIn(records); err != nil {
 			t.Fatal(err)
@@ -98,7 +98,7 @@ func TestLastBoot(t *testing.T) {
 	}
 }
 
-// recordStore holds records as a cache does.
+// recordStore stores records as a cache does.
 type recordStore map[string][]byte
 
 func (s recordStore) Record(name string) ([]byte, error) { return s[name], nil }
@@ -111,14 +111,15 @@ func (s recordStore) SetRecord(name string, data []byte) error {
 	return nil
 }
 
-// keptRun is a node that boots from time to time.
+// keptRun is a node that boots several times.
 type keptRun struct {
 	*testing.T
 	records Records
 	cfg     api.BootConfig
 }
 
-// boot is one boot of a version, which names it and has a kernel, and its config files.
+// boot returns one boot of a version with a kernel. root identifies the version, files is the size of its config
+// files.
 func (r *keptRun) boot(id fleet.BootID, root int64, kernel string, files int) Boot {
 	r.Helper()
 	b, cfg := toldBoot(
@@ -146,7 +147,7 @@ func (r *keptRun) booted(id fleet.BootID) {
 	}
 }
 
-// wants names the boot that the node repeats without a server, "" for none.
+// wants checks which boot the node would repeat without a server, "" for none.
 func (r *keptRun) wants(kernel string, id fleet.BootID) {
 	r.Helper()
 	b, err := Pick(r.records, r.cfg, kernel)
@@ -158,20 +159,20 @@ func (r *keptRun) wants(kernel string, id fleet.BootID) {
 	}
 }
 
-// A version that nobody has seen boot does not take the place of one that did.
+// A version that never came up does not replace one that did.
 func TestLastBootThatCameUp(t *testing.T) {
 	r := keptRun{T: t, records: recordStore{}}
 	r.wants("6.1", "")
 	r.keep("a1", 1, "6.1")
-	r.wants("6.1", "a1") // there is no other
+	r.wants("6.1", "a1") // the only one
 	r.keep("a2", 1, "6.1")
-	r.booted("a1") // too late
+	r.booted("a1") // no longer kept
 	r.wants("6.1", "a2")
 	r.booted("a2")
 	r.keep("b1", 2, "6.1")
 	r.wants("6.1", "a2")
 	r.keep("b2", 2, "6.1")
-	r.keep("b2", 2, "6.1") // its device was attached once more
+	r.keep("b2", 2, "6.1") // another attempt of the same boot
 	r.wants("6.1", "a2")
 	r.booted("b2")
 	r.wants("6.1", "b2")
@@ -183,9 +184,10 @@ func TestLastBootThatCameUp(t *testing.T) {
 	r.wants("6.1", "a3")
 }
 
-// The boot with the kernel before is kept until the medium has the new kernel; all is taken back with the permission.
+// The boot with the previous kernel is kept until the medium has the new kernel. Without the permission all kept
+// boots are deleted.
 func TestLastBootOfTheKernelAtHand(t *testing.T) {
-	records := recordStore{"boot": []byte("x"), "boot before": []byte("x")} // of a release before
+	records := recordStore{"boot": []byte("x"), "boot before": []byte("x")} // of an older release
 	r := keptRun{T: t, records: records}
 	r.keep("a1", 1, "6.1")
 	r.booted("a1")

@@ -7,24 +7,24 @@ import (
 	"pando/internal/fleet"
 )
 
-// keptRecord is the record of the cache that names the boots which are kept.
+// keptRecord is the record of the cache with the index of the kept boots.
 const keptRecord = "boots"
 
-// mostKept is how many boots are kept: see worth.
+// mostKept bounds the number of kept boots: see worth.
 const mostKept = 3
 
-// keptBoot is the index entry of a boot that a node may repeat without a server. It only helps to choose a boot;
-// what is booted is verified by its signatures.
+// keptBoot is the index entry of a boot that the node may repeat without a server. It only serves to choose a boot:
+// signatures protect the content.
 type keptBoot struct {
-	Boot   fleet.BootID `json:"boot"` // that the assignment was made for
+	Boot   fleet.BootID `json:"boot"` // the boot that the assignment was made for
 	Kernel string       `json:"kernel"`
 	Booted bool         `json:"booted,omitempty"` // the node came up
-	// manifest and map of the boot pack: the same at each boot of a version
+	// manifest, its signature, and map of the boot pack: the same at each boot of a version
 	Version    []keptPart `json:"version"`
-	Assignment []keptPart `json:"assignment"` // with the lease
+	Assignment []keptPart `json:"assignment"` // assignment, its signature, and lease
 }
 
-// keptBoots are those that are kept, the newest first.
+// keptBoots is the index: the kept boots, newest first.
 type keptBoots []keptBoot
 
 // Records is the part of a cache that holds records.
@@ -33,7 +33,7 @@ type Records interface {
 	SetRecord(name string, data []byte) error
 }
 
-// readKept reads the index. One that makes no sense counts as none: the next boot writes it anew.
+// readKept reads the index. An invalid index counts as empty, and the next boot replaces it.
 func readKept(records Records) (keptBoots, error) {
 	data, err := records.Record(keptRecord)
 	if err != nil {
@@ -46,7 +46,7 @@ func readKept(records Records) (keptBoots, error) {
 	return k, nil
 }
 
-// sane checks the limits of what was read: the disk is not trusted.
+// sane reports whether the index is within its limits. The disk is not trusted.
 func (k keptBoots) sane() bool {
 	for _, b := range k {
 		if len(b.Version)+len(b.Assignment) > keptParts {
@@ -69,7 +69,7 @@ func (k keptBoots) write(records Records) error {
 	return records.SetRecord(keptRecord, data)
 }
 
-// parts are those of all boots.
+// parts returns the parts of all boots.
 func (k keptBoots) parts() (out []keptPart) {
 	for _, b := range k {
 		out = append(append(out, b.Version...), b.Assignment...)
@@ -77,7 +77,7 @@ func (k keptBoots) parts() (out []keptPart) {
 	return out
 }
 
-// holding names parts, and finds those that the disk already has intact.
+// holding returns a keptPart for each of parts. Its slot is nowhere unless the disk already has the part intact.
 func (k keptBoots) holding(records Records, parts [][]byte) (out []keptPart) {
 	for _, data := range parts {
 		part := keptPart{nowhere, chunk.Sum(data)}
@@ -95,8 +95,8 @@ func (k keptBoots) holding(records Records, parts [][]byte) (out []keptPart) {
 	return out
 }
 
-// place finds records for the parts of one more boot, and which boots stay meanwhile: all if there is room, and always
-// the newest that came up. It returns false if there is no room.
+// place chooses records for the parts of a new boot, and returns the boots that stay until it is written: all if
+// there is room for it, else only good ones. It returns false if there is no room even then.
 func (k keptBoots) place(parts []keptPart) (keptBoots, []keptPart, bool) {
 	placed, ok := placeParts(parts, k.parts())
 	if !ok {
@@ -106,7 +106,7 @@ func (k keptBoots) place(parts []keptPart) (keptBoots, []keptPart, bool) {
 	return k, placed, ok
 }
 
-// good is the newest boot that came up, by itself; as long as there is none, all of them.
+// good returns only the newest boot that came up, or all boots if none came up.
 func (k keptBoots) good() keptBoots {
 	for i, b := range k {
 		if b.Booted {
@@ -116,11 +116,12 @@ func (k keptBoots) good() keptBoots {
 	return k
 }
 
-// with adds a boot to those that are kept.
+// with adds the newest boot and drops boots that are no longer needed (worth).
 func (k keptBoots) with(b keptBoot) keptBoots { return append(keptBoots{b}, k...).worth() }
 
-// worth returns the boots that may be needed again: the last one, the newest that came up with its kernel, and one with
-// another kernel. The boot medium gets a boot's kernel some time after the boot.
+// worth returns the boots that may be needed again: the last one, the newest that came up with the same kernel, and
+// one with another kernel. That one is needed because the boot medium gets a boot's kernel only some time after the
+// boot.
 func (k keptBoots) worth() (out keptBoots) {
 	last, good, other := k[0], 0, 0
 	for i, b := range k {
@@ -140,7 +141,7 @@ func (k keptBoots) worth() (out keptBoots) {
 	return out
 }
 
-// booted notes that a boot came up, and tells whether that is news.
+// booted records that a boot came up, and reports whether the index changed.
 func (k keptBoots) booted(boot fleet.BootID) (keptBoots, bool) {
 	for i, b := range k {
 		if b.Boot == boot && !b.Booted {

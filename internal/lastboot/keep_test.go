@@ -14,14 +14,14 @@ import (
 	"pando/internal/testkit/cachekit"
 )
 
-// noise is what nothing can make smaller.
+// noise returns bytes that cannot be compressed.
 func noise(seed uint64, n int) []byte {
 	b := make([]byte, n)
 	rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)}).Read(b)
 	return b
 }
 
-// cacheRecords are the records of an empty cache, with those of a release before.
+// cacheRecords returns the records of an empty cache that also has those of an older release.
 func cacheRecords(t *testing.T) Records {
 	t.Helper()
 	disk := cachekit.NewDisk(t)
@@ -35,8 +35,8 @@ func cacheRecords(t *testing.T) Records {
 	return r
 }
 
-// The largest map of a boot pack there is, and config files of 150 KB: kept at each boot, in each of three versions
-// with kernels of their own.
+// The largest possible map of a boot pack and config files of 150 KB can be kept at each boot, for three versions
+// with different kernels.
 func TestLargeBootIsKept(t *testing.T) {
 	r := keptRun{T: t, records: cacheRecords(t)}
 	for version := range int64(4) {
@@ -59,7 +59,7 @@ func TestLargeBootIsKept(t *testing.T) {
 	}
 }
 
-// A boot of the same version again writes its assignment and the index.
+// Another boot of the same version writes only its assignment and the index.
 func TestEqualPartsAreWrittenOnce(t *testing.T) {
 	c := &powered{recordStore: recordStore{}, left: 100}
 	r := keptRun{T: t, records: c}
@@ -79,10 +79,10 @@ func TestEqualPartsAreWrittenOnce(t *testing.T) {
 	c.recordStore["boot part 0"][5] ^= 1
 	r.keep("d", 1, "6.1")
 	r.booted("d")
-	r.wants("6.1", "d") // what was damaged was not taken for what is there
+	r.wants("6.1", "d") // the damaged part was not reused
 }
 
-// powered is a recordStore that has power for so many records more.
+// powered is a recordStore whose power fails after this many more records.
 type powered struct {
 	recordStore
 	left int
@@ -96,7 +96,7 @@ func (c *powered) SetRecord(name string, data []byte) error {
 	return c.recordStore.SetRecord(name, data)
 }
 
-// Wherever the power fails while a boot is kept, the one that came up before is whole; also when there is little room.
+// If the power fails while a boot is kept, the boot that came up before stays intact, also if there is little room.
 func TestKeptBootsAndPowerCuts(t *testing.T) {
 	for _, files := range []int{1000, 150_000} {
 		for power := range 12 {
@@ -124,7 +124,7 @@ func TestKeptBootsAndPowerCuts(t *testing.T) {
 	}
 }
 
-// An index may say anything: what it makes the node read is bounded.
+// An index is untrusted: what it makes the node read is bounded.
 func TestUnknownIndexes(t *testing.T) {
 	part := `{"slot":0,"digest":"sha256:` + strings.Repeat("ab", 32) + `"}`
 	for _, index := range []string{"", "{", `[{"version":[{"slot":13,"digest":""}]}]`,
@@ -155,7 +155,7 @@ func TestUnknownIndexes(t *testing.T) {
 	}
 }
 
-// A boot counts as good when the node came up: it is noted on a disk that another process has open.
+// A boot that came up is recorded on a disk that another process has open.
 func TestNoteOnADisk(t *testing.T) {
 	disk := cachekit.NewDisk(t)
 	records, err := cache.OpenRecords(disk.File, disk.Size, cache.Options{})

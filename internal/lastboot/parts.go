@@ -10,17 +10,17 @@ import (
 	"pando/internal/chunk"
 )
 
-// keptParts is the number of records for parts of boots. A cache has sixteen: the index takes one, and older releases
-// used two that are never free again. That is room for 1.7 MB.
+// keptParts is the number of records for parts of boots, 1.7 MB in all. A cache has sixteen records: the index takes
+// one, and two that older releases used are never freed.
 const keptParts = 13
 
-// keptPart is where a part of a boot is.
+// keptPart is a part of a boot: the number of its record, and its digest.
 type keptPart struct {
 	Slot   int      `json:"slot"`
 	Digest chunk.ID `json:"digest"`
 }
 
-// record is the name of the part's record.
+// record returns the name of the part's record.
 func (p keptPart) record() string { return fmt.Sprintf("boot part %d", p.Slot) }
 
 func (p keptPart) read(records Records) ([]byte, error) {
@@ -29,7 +29,7 @@ func (p keptPart) read(records Records) ([]byte, error) {
 		err = p.Digest.Verify(data)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("what is kept of a boot, part %d: %w", p.Slot, err)
+		return nil, fmt.Errorf("kept boot, part %d: %w", p.Slot, err)
 	}
 	return data, nil
 }
@@ -37,7 +37,8 @@ func (p keptPart) read(records Records) ([]byte, error) {
 // nowhere is the slot of a part that is not on the disk.
 const nowhere = -1
 
-// placeParts finds records for parts that are nowhere yet, beside those that stay. It is false when there are too few.
+// placeParts assigns free records to the parts whose slot is nowhere, without those that stay uses. It returns false
+// if there are too few.
 func placeParts(parts, stay []keptPart) ([]keptPart, bool) {
 	var busy [keptParts]bool
 	for _, p := range append(stay, parts...) {
@@ -63,7 +64,8 @@ func placeParts(parts, stay []keptPart) ([]keptPart, bool) {
 	return out, true
 }
 
-// parts cuts a boot in pieces of the size of records: those that all boots of its version have, and its own.
+// parts cuts a boot into parts of at most a record's size: first those that all boots of its version share, then its
+// own.
 func (b Boot) parts() (version, assignment [][]byte, err error) {
 	l, err := json.Marshal(b.Lease)
 	if err != nil {
@@ -84,7 +86,7 @@ func cutParts(b []byte) (out [][]byte) {
 	return out
 }
 
-// load reads a boot that is kept. Who uses it verifies it first.
+// load reads a kept boot. The caller must verify it.
 func (k keptBoot) load(records Records) (*Boot, error) {
 	version, err := readFields(records, k.Version)
 	if err != nil {
@@ -102,12 +104,12 @@ func (k keptBoot) load(records Records) (*Boot, error) {
 		Signature:         assignment[1],
 	}
 	if err := json.Unmarshal(assignment[2], &b.Lease); err != nil {
-		return nil, fmt.Errorf("what is kept of a boot, its lease: %w", err)
+		return nil, fmt.Errorf("kept boot, its lease: %w", err)
 	}
 	return b, nil
 }
 
-// rowFields is how many fields lie in one row of parts.
+// rowFields is the number of fields that joinFields puts into the parts of a version, or of an assignment.
 const rowFields = 3
 
 func readFields(records Records, parts []keptPart) (out [rowFields][]byte, err error) {
@@ -122,7 +124,7 @@ func readFields(records Records, parts []keptPart) (out [rowFields][]byte, err e
 	return splitFields(all)
 }
 
-// joinFields puts fields behind one another, each behind its length: as text they would take a third more.
+// joinFields concatenates fields, each after its length (32 bits, little-endian). JSON would take a third more.
 func joinFields(fields ...[]byte) (out []byte) {
 	for _, f := range fields {
 		out = append(binary.LittleEndian.AppendUint32(out, uint32(len(f))), f...)
@@ -130,7 +132,7 @@ func joinFields(fields ...[]byte) (out []byte) {
 	return out
 }
 
-var errFields = errors.New("what is kept of a boot: its parts do not fit together")
+var errFields = errors.New("kept boot: its parts do not fit together")
 
 // splitFields is the inverse of joinFields.
 func splitFields(b []byte) (out [rowFields][]byte, err error) {

@@ -11,10 +11,10 @@ import (
 	"pando/internal/rundir"
 )
 
-// ErrNoRecords means that there is no cache, or none that can be opened.
+// ErrNoRecords means that there is no cache, or that it cannot be opened.
 var ErrNoRecords = errors.New("there is no cache")
 
-// OnRecords is withRecords for a cache that is already open.
+// OnRecords calls do with the records of an open cache.
 func OnRecords[T any](c *blockapi.CacheDisk, do func(Records) (T, error)) (none T, err error) {
 	size, err := c.File.Seek(0, io.SeekEnd)
 	if err != nil {
@@ -27,7 +27,7 @@ func OnRecords[T any](c *blockapi.CacheDisk, do func(Records) (T, error)) (none 
 	return do(records)
 }
 
-// NoteBooted marks a kept boot on the cache disk as one that came up.
+// NoteBooted records on the cache disk that a kept boot came up.
 func NoteBooted(k rundir.KeptMark) error {
 	f, err := os.OpenFile(k.Device, os.O_RDWR, 0)
 	if err == nil {

@@ -1,7 +1,3 @@
-// Package lastseen remembers when each running node reported last.
-//
-// It owns that table, in memory only. The room that takes reports writes it; rooms that show nodes or wait for them
-// read it. It must never record a report whose sender was not authenticated: that bounds its size.
 package lastseen
 
 import (
@@ -12,7 +8,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// Within is how recently a running node was seen: it reports about once a minute.
+// Within is how recently a running node was seen at the latest: it reports about once a minute.
 const Within = 3 * time.Minute
 
 // report is the last report of a node.
@@ -21,14 +17,16 @@ type report struct {
 	from netip.Addr
 }
 
-// Times are the times of the last reports, by MAC, and from where they came. A report a minute from each node is not
-// worth a write to the registry, whose own "seen" is therefore some minutes old. The zero value is ready to use.
+// Times has the time and sender address of each node's last report, by MAC. A report a minute from each node is not
+// worth a write to the registry, so the registry's own time is some minutes old. The zero value is ready to use.
 type Times struct {
+	Since time.Time // when the server started; zero: long ago
+
 	mu   sync.Mutex
 	last map[fleet.MAC]report
 }
 
-// Note records a report of the node with this MAC, which came from an address.
+// Note records a report of the node with this MAC, from an address.
 func (t *Times) Note(mac fleet.MAC, from netip.Addr, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -38,21 +36,21 @@ func (t *Times) Note(mac fleet.MAC, from netip.Addr, now time.Time) {
 	t.last[mac] = report{now, from}
 }
 
-// Left records that the node with this MAC said that it goes down.
+// Left records that the node with this MAC reported its shutdown.
 func (t *Times) Left(mac fleet.MAC) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.last, mac)
 }
 
-// Address returns from where the node with a MAC reported last; the zero Addr: it has not.
+// Address returns the address from which the node with a MAC reported last, or the zero Addr.
 func (t *Times) Address(mac fleet.MAC) netip.Addr {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.last[mac].from
 }
 
-// Reports tells whether a node that runs reported from an address lately.
+// Reports reports whether a running node reported from an address lately.
 func (t *Times) Reports(from netip.Addr, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -62,6 +60,13 @@ func (t *Times) Reports(from netip.Addr, now time.Time) bool {
 		}
 	}
 	return false
+}
+
+// MayRun reports whether the node with a MAC reported within a time, or may have done so before the server started.
+func (t *Times) MayRun(mac fleet.MAC, now time.Time, within time.Duration) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return now.Sub(t.last[mac].at) < within || now.Sub(t.Since) < within
 }
 
 // Reported returns when the node with a MAC reported last; zero: not since the server started.

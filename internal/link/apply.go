@@ -19,7 +19,7 @@ func Up(index int) error {
 	return nil
 }
 
-// LoopbackUp brings lo up; the kernel gives it its address.
+// LoopbackUp brings lo up. The kernel then gives lo its address.
 func LoopbackUp() error { return Up(1) }
 
 // Apply gives the adapter its MTU, addresses and routes. It replaces, so it may be called again.
@@ -43,7 +43,7 @@ func Apply(n Network) error {
 	return nil
 }
 
-// RemoveAddress takes an address away, with the routes that hang on it.
+// RemoveAddress removes an address, and with it the routes that depend on it.
 func RemoveAddress(index int, p netip.Prefix) error {
 	link := &netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Index: index}}
 	err := netlink.AddrDel(link, &netlink.Addr{IPNet: IPNet(p)})
@@ -69,7 +69,7 @@ func netlinkRoute(index int, r Route) *netlink.Route {
 	return out
 }
 
-// IPNet is a prefix in the form that netlink takes.
+// IPNet returns a prefix in the form that netlink needs.
 func IPNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: net.IP(p.Addr().AsSlice()), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }

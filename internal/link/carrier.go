@@ -11,14 +11,15 @@ import (
 	"pando/internal/hardware"
 )
 
-// How long a link is waited for, how often it is looked for, and for how long others are waited for once one is up.
+// How long WaitCarrier waits for a link, how often it checks, and how long it waits for more links once one is up.
 const (
 	carrierFor  = 15 * time.Second // gigabit negotiation takes 2 to 4 s, bad cables longer
 	carrierPoll = 20 * time.Millisecond
 	carrierMore = 200 * time.Millisecond
 )
 
-// WaitCarrier returns the adapters that have a link: those of the first moment that one has, and of a moment more.
+// WaitCarrier returns the adapters that have a link. It returns a short time after the first adapter got one. The
+// result is empty, without an error, if no adapter got a link in time and all could be brought up.
 func WaitCarrier(ctx context.Context, nics []NIC) ([]NIC, error) {
 	var errs []error
 	for _, n := range nics {
@@ -57,7 +58,7 @@ func withCarrier(nics []NIC) []NIC {
 	return up
 }
 
-// Names lists adapters for a person: "eth0 (e1000e, 52:54:00:12:34:56)".
+// Names returns adapters for people: "eth0 (e1000e, 52:54:00:12:34:56)".
 func Names(nics []NIC) string {
 	var out []string
 	for _, n := range nics {

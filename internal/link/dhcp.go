@@ -12,14 +12,14 @@ import (
 	"pando/internal/rundir"
 )
 
-// Retransmission of one DHCP attempt; the phase's back-off comes on top.
+// Retransmission in one DHCP attempt. The back-off of the caller's phase comes on top.
 const (
 	DHCPTimeout = 2 * time.Second
 	DHCPRetries = 4
 )
 
-// Identify puts into each packet what makes the server see the same client as firmware and iPXE showed it:
-// they identify themselves by MAC, and so does this.
+// Identify returns options for each packet, so that the server sees the same client as firmware and iPXE: they identify
+// themselves by MAC.
 func Identify(n NIC) []dhcpv4.Modifier {
 	id := append([]byte{1}, n.MAC[:]...)
 	return []dhcpv4.Modifier{
@@ -37,7 +37,7 @@ func Discover(ctx context.Context, n NIC) (Lease, error) {
 	c, err := nclient4.New(n.Name, nclient4.WithHWAddr(n.Hardware()),
 		nclient4.WithTimeout(DHCPTimeout), nclient4.WithRetry(DHCPRetries))
 	if err != nil {
-		return Lease{}, fmt.Errorf("ask for an address on %s: %w", n.Name, err)
+		return Lease{}, fmt.Errorf("request an address on %s: %w", n.Name, err)
 	}
 	defer c.Close()
 	got, err := c.Request(ctx, Identify(n)...)
@@ -45,12 +45,12 @@ func Discover(ctx context.Context, n NIC) (Lease, error) {
 		if errors.Is(err, nclient4.ErrNoResponse) || errors.Is(err, context.DeadlineExceeded) {
 			err = errors.New("no DHCP server answered")
 		}
-		return Lease{}, fmt.Errorf("ask for an address on %s: %w", n.Name, err)
+		return Lease{}, fmt.Errorf("request an address on %s: %w", n.Name, err)
 	}
 	return NewLease(n, got.ACK, rundir.Monotonic())
 }
 
-// DiscoverAny asks on all adapters at once and takes the first answer.
+// DiscoverAny sends requests on all adapters at once and takes the first answer.
 func DiscoverAny(ctx context.Context, nics []NIC) (Lease, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -10,8 +10,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// VendorClass is DHCP option 60 of init's and the agent's client. The server knows by it that this is not
-// firmware, so no new boot begins.
+// VendorClass is DHCP option 60 of init's and the agent's client. It tells the server that this is not firmware, so no
+// new boot begins.
 const VendorClass = "pando-init"
 
 // Lease is what DHCP gave the node. Times are durations on the monotonic clock of the machine, because the
@@ -34,8 +34,8 @@ type Lease struct {
 	Rebind   time.Duration `json:"rebind"` // T2, since Acquired
 }
 
-// shortestLease is what a lease counts as that is shorter: renewing it is all that its length is for, since the
-// address is never given up.
+// shortestLease is the length that a shorter lease counts as. The length only decides when to renew, because the node
+// never gives up the address.
 const (
 	shortestLease = time.Minute
 	shortestRenew = shortestLease / 2
@@ -73,7 +73,7 @@ func NewLease(n NIC, ack *dhcpv4.DHCPv4, now time.Duration) (Lease, error) {
 	return l, nil
 }
 
-// routes are the classless routes (RFC 3442), which replace the router option, else the first router.
+// routes returns the classless routes (RFC 3442), which replace the router option, else the first router.
 func routes(ack *dhcpv4.DHCPv4) []Route {
 	var out []Route
 	for _, r := range ack.ClasslessStaticRoute() {
@@ -103,7 +103,7 @@ func routes(ack *dhcpv4.DHCPv4) []Route {
 	return nil
 }
 
-// Network is the lease as the block daemon keeps it up.
+// Network returns the lease as the block daemon keeps it up.
 func (l Lease) Network() Network {
 	return Network{Interface: l.Interface, Name: l.Name, MAC: l.MAC, MTU: l.MTU,
 		Addresses: []netip.Prefix{l.Address}, Routes: l.Routes}

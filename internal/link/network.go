@@ -6,14 +6,14 @@ import (
 	"pando/internal/fleet"
 )
 
-// Network is the state of one interface that the daemon puts back whenever something takes it away.
+// Network is the state of one interface that the block daemon restores whenever something removes it.
 type Network struct {
 	Interface int            `json:"interface"` // index; udev may rename the interface, the index stays
-	Name      string         `json:"name"`      // as it was called in the initramfs, for messages
-	MAC       fleet.MAC      `json:"mac"`       // finds it again when a driver reload changed the index
+	Name      string         `json:"name"`      // its name in the initramfs, for messages
+	MAC       fleet.MAC      `json:"mac"`       // identifies the interface when a driver reload changed the index
 	MTU       int            `json:"mtu,omitempty"`
 	Addresses []netip.Prefix `json:"addresses"` // address with the length of its subnet
-	Routes    []Route        `json:"routes"`    // beside those that come with the addresses
+	Routes    []Route        `json:"routes"`    // routes besides those that come with the addresses
 }
 
 // Route is one route through the interface.
@@ -23,7 +23,7 @@ type Route struct {
 	Metric int          `json:"metric,omitempty"`
 }
 
-// PrefixLength is the length of the subnet, 0 when it is not known.
+// PrefixLength returns the length of the subnet, 0 if it is unknown.
 func (n Network) PrefixLength() int {
 	if len(n.Addresses) == 0 {
 		return 0

@@ -10,7 +10,7 @@ import (
 	"pando/internal/hardware"
 )
 
-// NIC is a wired network adapter. Its index is what counts: udev of the image renames it while it is up.
+// NIC is a wired network adapter. Index identifies it: the image's udev renames the adapter while it is up.
 type NIC struct {
 	Index  int
 	Name   string
@@ -21,7 +21,7 @@ type NIC struct {
 // arpEther is ARPHRD_ETHER of /sys/class/net/*/type.
 const arpEther = "1"
 
-// Adapters lists the Ethernet adapters that are devices: no bridges, tunnels, dummies.
+// Adapters returns the Ethernet adapters that are devices: no bridges, tunnels or dummies.
 func Adapters(sys string) []NIC {
 	dirs, _ := filepath.Glob(filepath.Join(sys, "class/net/*"))
 	var out []NIC
@@ -42,8 +42,8 @@ func Adapters(sys string) []NIC {
 	return out
 }
 
-// Pick returns the adapters with the MAC that booted, or else all. Two share a MAC if one is the virtual function below
-// a paravirtual one; then both are tried.
+// Pick returns the adapters with the MAC that booted, or all if there is none. Two adapters share a MAC if one is the
+// virtual function of a paravirtual one; then both are tried.
 func Pick(all []NIC, mac fleet.MAC) []NIC {
 	var out []NIC
 	for _, n := range all {
@@ -57,10 +57,10 @@ func Pick(all []NIC, mac fleet.MAC) []NIC {
 	return out
 }
 
-// carrier reports whether the adapter has a link. It has to be up for that.
+// carrier reports whether the adapter has a link. The adapter has to be up for that.
 func (n NIC) carrier(sys string) bool {
 	return hardware.SysValue(filepath.Join(sys, "class/net", n.Name), "carrier") == "1"
 }
 
-// Hardware is the MAC in the form of package net.
+// Hardware returns the MAC in the form of package net.
 func (n NIC) Hardware() net.HardwareAddr { return net.HardwareAddr(n.MAC[:]) }

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Missing reports what of n the kernel does not have, and which interface n is now.
+// Missing returns what the kernel does not have of n, and the present index of its interface.
 func Missing(n Network) (index int, gone []string, err error) {
 	link, err := findInterface(n)
 	if err != nil {
@@ -41,7 +41,7 @@ func Missing(n Network) (index int, gone []string, err error) {
 		return 0, nil, fmt.Errorf("list routes: %w", err)
 	}
 	for _, p := range n.Addresses {
-		// The route that comes with an address can be deleted without it, and then nothing on the link answers.
+		// The route that comes with an address can be deleted alone, and then no machine on the link answers.
 		if !p.IsSingleIP() && !hasRoute(routes, Route{To: p.Masked()}) {
 			gone = append(gone, "route to "+p.Masked().String())
 		}
@@ -54,8 +54,8 @@ func Missing(n Network) (index int, gone []string, err error) {
 	return index, gone, nil
 }
 
-// findInterface returns the interface by its index, or, when the index is gone because the driver was loaded
-// anew, the device with its MAC. A VLAN or bridge may have the same MAC and is not it.
+// findInterface returns the interface by its index or, if a reload of the driver changed the index, the device with its
+// MAC. A VLAN or bridge with the same MAC is not the device.
 func findInterface(n Network) (netlink.Link, error) {
 	link, err := netlink.LinkByIndex(n.Interface)
 	if err == nil {
@@ -108,7 +108,7 @@ func hasRoute(have []netlink.Route, want Route) bool {
 	return false
 }
 
-// destination is the prefix that a route leads to, with the zero value spelt out.
+// destination returns the prefix that a route leads to; of a default route that of its family.
 func destination(r Route) netip.Prefix {
 	switch {
 	case r.To.IsValid():

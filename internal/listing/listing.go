@@ -15,7 +15,7 @@ import (
 	"pando/internal/trace"
 )
 
-// Faults reports what is wrong, and what to do.
+// Faults prints what is wrong with boots, and what to do.
 func Faults(w io.Writer, boots []api.Boot) {
 	if len(boots) == 0 {
 		fmt.Fprintf(w, "no node's latest boot has anything wrong with it\n")
@@ -27,7 +27,7 @@ func Faults(w io.Writer, boots []api.Boot) {
 	}
 }
 
-// BootOwner is the node of a boot, or the MAC of a machine that nobody adopted.
+// BootOwner returns the node of a boot, or the MAC of an unknown machine.
 func BootOwner(b api.Boot) string {
 	if b.Node == "" {
 		return b.MAC.String()
@@ -53,10 +53,10 @@ func Rollouts(w io.Writer, all []api.Rollout, now time.Time) {
 	t.Flush()
 }
 
-// WaveText is "1/4".
+// WaveText returns the number of the current wave and of all waves: "1/4".
 func WaveText(r api.Rollout) string { return fmt.Sprintf("%d/%d", r.Wave+1, r.Waves) }
 
-// phaseOrder is the order in which phases are shown: what has come furthest, first.
+// phaseOrder is the order in which phases are shown: the most advanced first.
 var phaseOrder = []fleet.RolloutPhase{
 	fleet.PhasePassed,
 	fleet.PhaseFailed,
@@ -71,7 +71,7 @@ var phaseOrder = []fleet.RolloutPhase{
 	fleet.PhaseLeft,
 }
 
-// PhaseText is a node's phase in a rollout for people.
+// PhaseText returns a node's phase in a rollout for people.
 func PhaseText(p fleet.RolloutPhase) string {
 	switch p {
 	case fleet.PhaseAway:
@@ -86,7 +86,7 @@ func PhaseText(p fleet.RolloutPhase) string {
 	return string(p)
 }
 
-// PhaseCounts is "2 passed, 1 booting, 27 waiting".
+// PhaseCounts returns "2 passed, 1 booting, 27 waiting".
 func PhaseCounts(r api.Rollout) string {
 	var parts []string
 	for _, p := range phaseOrder {
@@ -97,7 +97,7 @@ func PhaseCounts(r api.Rollout) string {
 	return strings.Join(parts, ", ")
 }
 
-// DHCPText reports what the server does about DHCP, and what other servers it sees.
+// DHCPText describes the server's DHCP mode, and the other DHCP servers that it has seen.
 func DHCPText(d api.DHCP) string {
 	var parts []string
 	switch d.Mode {
@@ -111,8 +111,8 @@ func DHCPText(d api.DHCP) string {
 	default:
 		return "none"
 	}
-	if d.Interface != "" {
-		parts = append(parts, "on "+d.Interface)
+	if len(d.Interfaces) > 0 {
+		parts = append(parts, "on "+strings.Join(d.Interfaces, " "))
 	}
 	if text := d.Stopped(); text != "" {
 		parts = append(parts, text)
@@ -123,7 +123,7 @@ func DHCPText(d api.DHCP) string {
 	return strings.Join(parts, ", ")
 }
 
-// EventText is an event without its time and node.
+// EventText returns an event without its time and node.
 func EventText(e trace.Event) string {
 	parts := []string{fmt.Sprintf("%-10s %-5s", e.Stage, e.Kind)}
 	if e.Attempt > 1 {

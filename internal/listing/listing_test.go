@@ -10,7 +10,7 @@ import (
 	"pando/internal/trace"
 )
 
-// TestNodesDoNotSteerTerminals: what a node says is text, in lines of events too.
+// TestNodesDoNotSteerTerminals: text from a node cannot control the terminal, also in lines of events.
 func TestNodesDoNotSteerTerminals(t *testing.T) {
 	e := trace.Event{
 		Stage:   trace.Init,
@@ -30,7 +30,7 @@ func TestNodesDoNotSteerTerminals(t *testing.T) {
 	}
 }
 
-// TestCountersAreTold: what a boot pack's counters say stands in the message, in words.
+// TestCountersAreTold: the message of an event includes a boot pack's counters.
 func TestCountersAreTold(t *testing.T) {
 	e := trace.Event{Stage: trace.Booted, Kind: trace.Info, Message: "boot pack: 50.1 MB of 62.0 MB read were in it",
 		Attrs: map[string]string{"hits": "0", "late": "0", "misses": "1"}}

@@ -9,21 +9,21 @@ import (
 	"pando/internal/ratelimit"
 )
 
-// Bounds of each kind of warning, which is its message: a burst, then one in each interval.
+// Bounds for each kind of warning: a burst, then one in each interval. The message of a warning is its kind.
 const (
 	burst    = 100
 	interval = 10 * time.Second
-	maxKinds = 1000 // kinds that are told apart; all others are one
+	maxKinds = 1000 // kinds that are counted separately; all others count as one
 )
 
-// handler passes records on to another one.
+// handler passes records on to another handler.
 type handler struct {
 	slog.Handler
 	state *state
 	now   func() time.Time
 }
 
-// state is shared by all handlers that With makes of one.
+// state is shared by a handler and those that its With methods return.
 type state struct {
 	mu    sync.Mutex
 	kinds map[string]*kind
@@ -31,15 +31,15 @@ type state struct {
 
 type kind struct {
 	bucket *ratelimit.Bucket
-	held   int // since the last one that passed
+	held   int // dropped since the last one that passed
 }
 
-// New returns a handler that passes on to h what is within the bounds.
+// New returns a handler that passes records on to h, within the bounds.
 func New(h slog.Handler, now func() time.Time) slog.Handler {
 	return &handler{h, &state{kinds: map[string]*kind{}}, now}
 }
 
-// Handle passes a record on or counts it.
+// Handle passes a record on, or drops and counts it.
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level != slog.LevelWarn {
 		return h.Handler.Handle(ctx, r)
@@ -55,7 +55,7 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// take reports whether one more of a kind may pass, and how many did not since the last.
+// take reports whether one more warning of a kind may pass, and how many were dropped since the last that did.
 func (s *state) take(message string, now time.Time) (held int, pass bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,12 +75,12 @@ func (s *state) take(message string, now time.Time) (held int, pass bool) {
 	return held, true
 }
 
-// WithAttrs is slog's.
+// WithAttrs implements slog.Handler.
 func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &handler{h.Handler.WithAttrs(attrs), h.state, h.now}
 }
 
-// WithGroup is slog's.
+// WithGroup implements slog.Handler.
 func (h *handler) WithGroup(name string) slog.Handler {
 	return &handler{h.Handler.WithGroup(name), h.state, h.now}
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestWarningsAreBounded: of a thousand warnings of a kind a hundred are logged, others and errors are not held back,
-// and the next one tells how many are missing.
+// Of a thousand warnings of a kind a hundred are logged. Other warnings and errors pass. The next warning tells how
+// many were dropped.
 func TestWarningsAreBounded(t *testing.T) {
 	var b bytes.Buffer
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)

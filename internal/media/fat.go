@@ -9,26 +9,26 @@ import (
 	"strings"
 )
 
-// FAT32 as UEFI wants it for its system partition: clusters of one sector, so that 64 MiB are enough of them.
+// FAT32 as UEFI requires for its system partition. With clusters of one sector 64 MiB have enough of them.
 const (
 	reserved    = 32 // sectors before the first FAT
 	fats        = 2
 	firstData   = 2 // number of the first cluster
 	endOfChain  = 0x0fffffff
-	minClusters = 65525 // with fewer it would be FAT16
-	fatEpoch    = 0x21  // 1 January 1980, the earliest date there is
+	minClusters = 65525 // with fewer clusters it would be FAT16
+	fatEpoch    = 0x21  // 1 January 1980, the earliest date of FAT
 	rootCluster = firstData
 )
 
-// fat is a file system in the making: each file and directory is one run of clusters.
+// fat is a file system that is being made. Each file and directory is one run of clusters.
 type fat struct {
-	next  uint32 // cluster
+	next  uint32 // next free cluster
 	chain []uint32
 	data  []byte // from the first cluster on
 }
 
-// fat32 makes a file system of so many bytes with some files; their paths are upper case with names of at most 8.3
-// characters, such as "EFI/BOOT/BOOTX64.EFI". What is returned ends with the last cluster in use.
+// fat32 makes a file system of a size in bytes with some files. Their paths are upper case, with names of at most 8.3
+// characters, such as "EFI/BOOT/BOOTX64.EFI". The result ends with the last cluster in use.
 func fat32(size int64, label string, files map[string][]byte) ([]byte, error) {
 	sectors := uint32(size / Sector)
 	perFAT := (sectors-reserved)*4/(Sector+8) + 1
@@ -58,7 +58,7 @@ func fat32(size int64, label string, files map[string][]byte) ([]byte, error) {
 	return append(out, f.data...), nil
 }
 
-// put writes one run of clusters and returns the first.
+// put appends one run of clusters and returns its first cluster.
 func (f *fat) put(data []byte) uint32 {
 	first := f.next
 	n := uint32(max(1, (len(data)+Sector-1)/Sector))
@@ -75,8 +75,8 @@ func (f *fat) put(data []byte) uint32 {
 	return first
 }
 
-// tree writes all directories and files. Directories come first, at their final size, so that what refers to them knows
-// where they are.
+// tree writes all directories and files. Directories come first, at their final size, so that their places are known
+// when entries refer to them.
 func (f *fat) tree(label string, files map[string][]byte) error {
 	children := map[string][]string{"": nil} // by directory
 	for _, path := range slices.Sorted(maps.Keys(files)) {
@@ -109,7 +109,7 @@ func (f *fat) tree(label string, files map[string][]byte) error {
 	return nil
 }
 
-// directory is the content of one directory.
+// directory returns the content of one directory.
 func directory(
 	dir, label string,
 	children map[string][]string,
@@ -120,7 +120,7 @@ func directory(
 	if dir == "" {
 		b.Write(entry(fmt.Sprintf("%-11s", label), 0x08, 0, 0))
 	} else {
-		parent := uint32(0) // the root is called 0 here
+		parent := uint32(0) // an entry ".." names the root as 0
 		if i := strings.LastIndexByte(dir, '/'); i >= 0 {
 			parent = place[dir[:i]]
 		}
@@ -141,7 +141,7 @@ func directory(
 	return b.Bytes(), nil
 }
 
-// shortName is a name as a directory has it: 8 and 3 characters, filled up with blanks.
+// shortName returns a name as in a directory: 8 and 3 characters, padded with blanks.
 func shortName(name string) (string, error) {
 	base, ext, _ := strings.Cut(name, ".")
 	if base == "" || len(base) > 8 || len(ext) > 3 || strings.Contains(ext, ".") || strings.ToUpper(name) != name {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Loader is what starts a machine from a medium: GRUB in its two forms, and iPXE.
+// Loader has the programs that start a machine from a medium: GRUB in its forms, and iPXE.
 type Loader struct {
 	BootCode []byte // GRUB's boot.img, for the MBR
 	Core     []byte // GRUB for BIOS, made with EarlyConfig
@@ -32,12 +32,9 @@ const (
 		"prefix=($root)/pando\nconfigfile ($root)/pando/local.cfg\n"
 )
 
-// netConfig starts iPXE, which contacts the servers first. UEFI's GRUB regains control when iPXE finds no server. BIOS
-// does not return to GRUB: there iPXE starts a second GRUB, which it got as the initial RAM disk. A server's script
-// frees that before it starts a kernel; if the server dies in that moment the machine restarts.
-//
-// A server's script normally retries for ever. The parameter "medium" makes it end instead, as if no server had been
-// found.
+// netConfig starts iPXE, which contacts the servers first. UEFI returns to GRUB if iPXE finds none. BIOS does not: iPXE
+// starts a second GRUB, its initial RAM disk, which a server's script frees (if the server dies then, the machine
+// restarts). With "medium" set, a server's script does not retry for ever, but ends as if no server had been found.
 const netConfig = `echo "Pando: looking for a server"
 if [ "$grub_platform" = efi ]; then
   if chainloader ($root)/pando/ipxe.efi; then boot; fi
@@ -49,11 +46,11 @@ fi
 source ($root)/pando/local.cfg
 `
 
-// leaveScript is for iPXE under UEFI, which takes no command line from GRUB but reads the file system that it was
-// started from: a server's script that got no answer for long goes on with it, and it ends iPXE.
+// leaveScript ends iPXE under UEFI. There iPXE takes no command line from GRUB, but reads the file system that it was
+// started from. A server's script without an answer for long chains to this script.
 const leaveScript = "#!ipxe\nexit 1\n"
 
-// localConfig starts the newer of the slots that are whole, and the other one if it does not start.
+// localConfig starts the newer of the complete slots, and the other slot if the newer one does not start.
 const localConfig = `echo "Pando: no server answers; starting from this medium"
 regexp --set=1:disk '^([^,]+),' "$root"
 function slot {
@@ -86,7 +83,7 @@ sleep 30
 reboot
 `
 
-// files is the content of the EFI system partition.
+// files returns the content of the EFI system partition.
 func (l Loader) files() map[string][]byte {
 	return map[string][]byte{
 		"EFI/BOOT/BOOTX64.EFI": l.EFI,
@@ -99,18 +96,18 @@ func (l Loader) files() map[string][]byte {
 	}
 }
 
-// bootCodeSize is what of the first sector is code. The rest is an old partition table.
+// bootCodeSize is the size of the code in the first sector, in bytes. The rest of the sector is an MBR partition table.
 const bootCodeSize = 440
 
-// Places in GRUB's images for BIOS (grub-core/boot/i386/pc of GRUB 2).
+// Offsets in GRUB's images for BIOS (grub-core/boot/i386/pc of GRUB 2).
 const (
 	kernelSector = 0x5c  // in boot.img: where the core begins, 8 bytes
-	driveCheck   = 0x66  // in boot.img: a jump; without it a BIOS that names the wrong drive is put right
-	blockList    = 0x1f4 // in the core's first sector: where the rest is, 8 bytes, how long, 2, and to which segment, 2
+	driveCheck   = 0x66  // in boot.img: a jump; without it GRUB corrects the drive number of a wrong BIOS
+	blockList    = 0x1f4 // in the core's first sector: start of the rest, 8 bytes; its length, 2; its segment, 2
 	coreSegment  = 0x820
 )
 
-// embed makes boot code and core find each other.
+// embed returns boot code and core with the places that they need to load each other.
 func (l Loader) embed() (bootCode, core []byte, err error) {
 	n := sectors(len(l.Core))
 	if len(l.BootCode) != Sector || n < 2 || n*Sector > loaderSize {

@@ -11,8 +11,8 @@ const Sector = 512
 
 const mib = 1 << 20
 
-// Places on a medium, in bytes from its start. Every medium has the same, so whoever renews a slot needs no partition
-// table for it.
+// Places on a medium, in bytes from its start. They are the same on every medium, so renewing a slot needs no partition
+// table.
 const (
 	loaderAt   = 1 * mib // BIOS boot partition
 	loaderSize = 1 * mib
@@ -22,7 +22,7 @@ const (
 	SlotSize   = 64 * mib
 	cacheAt    = slotsAt + Slots*SlotSize
 
-	// Slots is how many copies of K a medium has room for.
+	// Slots is how many copies of kernel+initrd fit on a medium.
 	Slots = 2
 	// MinSize is the smallest medium: with the smallest cache, and the second partition table.
 	MinSize = cacheAt + cache.MinSize + mib
@@ -31,13 +31,13 @@ const (
 // SlotAt is where slot i begins.
 func SlotAt(i int) int64 { return slotsAt + int64(i)*SlotSize }
 
-// SlotName is the name of the first slot's partition, by which a medium is known.
+// SlotName is the name of the first slot's partition, which identifies a medium.
 const SlotName = "pando-k-a"
 
 // CachePartition is the number of the partition for the cache: the fifth, "/dev/sdb5".
 const CachePartition = 5
 
-// Kinds of partitions that a cache's disk does not have, in the order of their bytes on the disk.
+// Partition types that a cache's disk does not have, in the byte order of the disk.
 var (
 	typeBIOS = cache.GUID{
 		0x48,
@@ -77,7 +77,7 @@ var (
 	} // Linux data, 0fc63daf-8483-4772-8e79-3d69d8477de4
 )
 
-// partitions are those of a medium of so many bytes.
+// partitions returns the partitions of a medium of a size in bytes.
 func partitions(size int64) []cache.Partition {
 	parts := []cache.Partition{
 		{Type: typeBIOS, Name: "pando-bios", Start: loaderAt, Size: loaderSize},
@@ -92,7 +92,7 @@ func partitions(size int64) []cache.Partition {
 	)
 }
 
-// checkSize refuses what a layout does not fit on.
+// checkSize returns an error if the layout does not fit.
 func checkSize(size int64) error {
 	if size < MinSize || size%Sector != 0 {
 		return fmt.Errorf(
@@ -105,7 +105,7 @@ func checkSize(size int64) error {
 	return nil
 }
 
-// CacheSize is how much of a medium of so many bytes is for the cache.
+// CacheSize returns how many bytes of a medium of a size are for the cache.
 func CacheSize(size int64) int64 {
 	_, end := cache.Usable(size, Sector)
 	return end - cacheAt

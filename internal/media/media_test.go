@@ -11,7 +11,7 @@ import (
 
 const testSize = 300 << 20
 
-// made is a medium in a file, made by way of the wire.
+// made returns a medium in a file, written by way of Send and Carry.
 func made(t *testing.T, size int64) (path string, k K, l Loader) {
 	t.Helper()
 	k = K{Kernel: fill('k', 3_000_001), Initramfs: fill('i', 5_000_000), Args: []string{"quiet", "console=ttyS0"}}
@@ -53,7 +53,7 @@ func carry(t *testing.T, disk Disk, size int64, writes []Write) {
 	}
 }
 
-// run runs a foreign program, which must be there.
+// run runs a program that must be installed.
 func run(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(name, args...).CombinedOutput()
@@ -63,7 +63,7 @@ func run(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// The partition table is whole for sgdisk, at both ends of the disk.
+// sgdisk finds the partition table correct at both ends of the disk.
 func TestPartitionTableForSgdisk(t *testing.T) {
 	path, _, _ := made(t, testSize)
 	if out := run(t, "sgdisk", "--verify", path); !strings.Contains(out, "No problems found") {
@@ -81,7 +81,7 @@ func TestPartitionTableForSgdisk(t *testing.T) {
 	}
 }
 
-// The system partition is whole for fsck, and mtools read from it what was written.
+// fsck finds the system partition correct, and mtools read the written files from it.
 func TestSystemPartitionForMtools(t *testing.T) {
 	path, _, l := made(t, testSize)
 	esp := filepath.Join(t.TempDir(), "esp")
@@ -102,7 +102,7 @@ func TestSystemPartitionForMtools(t *testing.T) {
 	}
 }
 
-// GRUB's own checker takes its scripts, and the header of a slot, which it reads as one.
+// GRUB's own checker accepts its scripts, and the header of a slot, which GRUB reads as a script.
 func TestScriptsForGRUB(t *testing.T) {
 	body, err := slot(
 		7,
@@ -123,7 +123,7 @@ func TestScriptsForGRUB(t *testing.T) {
 	}
 }
 
-// BIOS loads the first sector, that the core's first, and that the rest.
+// The places in the images agree: BIOS loads the first sector, that one the core's first sector, and that one the rest.
 func TestBootCodeFindsItsCore(t *testing.T) {
 	path, _, l := made(t, testSize)
 	b, err := os.ReadFile(path)
@@ -150,7 +150,7 @@ func TestBootCodeFindsItsCore(t *testing.T) {
 	}
 }
 
-// memory is a disk that can stop at any sector: what comes later is not written.
+// memory is a disk that can stop at any sector. Later writes are lost.
 type memory struct {
 	data []byte
 	left int // bytes until the power is cut; negative: never
@@ -170,7 +170,7 @@ func (m *memory) WriteAt(p []byte, at int64) (int, error) {
 
 func (m *memory) Sync() error { return nil }
 
-// whole returns the K of the slot that GRUB would start: the newer of those that begin as one does.
+// whole returns the K of the slot that GRUB would start: the newer of those with a header.
 func whole(t *testing.T, disk []byte) (Header, []byte) {
 	t.Helper()
 	var best Header
@@ -183,7 +183,7 @@ func whole(t *testing.T, disk []byte) (Header, []byte) {
 	return best, data
 }
 
-// Whenever the power is cut while K is renewed, a whole K is started: the old one or the new one.
+// If the power is cut at any moment of a renewal, a complete K is started: the old one or the new one.
 func TestRenewedWithoutAMomentBetween(t *testing.T) {
 	disk := make([]byte, cacheAt)
 	old := K{Kernel: fill('o', 5000), Initramfs: fill('O', 9000)}

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// headerSize is the part of a slot before the kernel: a script of GRUB, filled up with line ends.
+// headerSize is the part of a slot before the kernel: a GRUB script, padded with line ends.
 const headerSize = 8 * Sector
 
 // K is the kernel and initrd that a slot starts.
@@ -21,14 +21,14 @@ type K struct {
 
 // Header describes the content of a slot. The zero Header is an empty slot.
 type Header struct {
-	Sequence uint64 // of two slots the one with the higher number is started
-	Digest   string // of everything but the sequence: 64 hex digits
+	Sequence uint64 // the slot with the higher number is started
+	Digest   string // digest of everything but the sequence: 64 hex digits
 }
 
 // magic begins a slot.
 const magic = "# Pando K 1\n"
 
-// slot is K as a slot has it, with its header.
+// slot returns the content of a slot: its header and K.
 func slot(sequence uint64, k K) ([]byte, error) {
 	kernel, initramfs := sectors(len(k.Kernel)), sectors(len(k.Initramfs))
 	if total := headerSize + (kernel+initramfs)*Sector; total > SlotSize {
@@ -68,7 +68,7 @@ func slot(sequence uint64, k K) ([]byte, error) {
 
 func sectors(n int) int { return (n + Sector - 1) / Sector }
 
-// Digest names the content of K.
+// Digest returns the digest of K: 64 hex digits.
 func (k K) Digest() string {
 	h := sha256.New()
 	for _, part := range [][]byte{k.Kernel, k.Initramfs, []byte(strings.Join(k.Args, "\n"))} {
@@ -78,7 +78,7 @@ func (k K) Digest() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// ParseHeader parses the first sector of a slot. What is no header is the zero Header.
+// ParseHeader parses the first sector of a slot. If it is no header, the result is the zero Header.
 func ParseHeader(sector []byte) Header {
 	var h Header
 	text, ok := strings.CutPrefix(string(sector[:min(len(sector), Sector)]), magic)

@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// A list of writes is sent one after the other, each with its offset and length, 8 bytes each, big-endian. An offset of
-// -1 ends the list, so that a truncated list is detected.
+// A list of writes is sent one after the other, each after its offset and length (8 bytes each, big-endian). Offset -1
+// ends the list, so that the receiver detects a truncated list.
 const wireEnd = -1
 
 // Send writes a list of writes to a stream.
@@ -32,7 +32,7 @@ func sendHead(w io.Writer, at, size int64) error {
 	return err
 }
 
-// Disk is where writes go.
+// Disk is the target of writes.
 type Disk interface {
 	io.WriterAt
 	Sync() error // returns when everything written is durable
@@ -41,8 +41,7 @@ type Disk interface {
 // step is how much of a write is in memory at a time.
 const step = 1 << 20
 
-// Carry carries out the writes of a stream, and refuses those that reach beyond the disk's size. It returns how many
-// bytes it wrote.
+// Carry performs the writes of a stream, and refuses those beyond the disk's size. It returns how many bytes it wrote.
 func Carry(disk Disk, size int64, r io.Reader) (int64, error) {
 	var sum int64
 	buf := make([]byte, step)
@@ -76,7 +75,7 @@ func Carry(disk Disk, size int64, r io.Reader) (int64, error) {
 	}
 }
 
-// cutOff is the error of a stream that ends too early.
+// cutOff returns the error of a stream that ends too early.
 func cutOff(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

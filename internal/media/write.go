@@ -7,8 +7,8 @@ import (
 	"pando/internal/cache"
 )
 
-// Write is one step of writing a medium. The steps are carried out in order, each durable before the next, so that a
-// slot is complete or empty at any moment.
+// Write is one step of writing a medium. Steps are performed in order, each durable before the next, so that a slot is
+// complete or empty at any moment.
 type Write struct {
 	At   int64 // bytes from the start of the medium
 	Data []byte
@@ -43,14 +43,14 @@ func Medium(size int64, l Loader, k K) ([]Write, error) {
 	if err := cache.WritePartitions(r, size, Sector, partitions(size)); err != nil {
 		return nil, err
 	}
-	copy(r.writes[len(r.writes)-1].Data[:bootCodeSize], bootCode) // of the first sector, which comes last
+	copy(r.writes[len(r.writes)-1].Data[:bootCodeSize], bootCode) // into the first sector, which is written last
 	return r.writes, nil
 }
 
 // oldTable covers a partition table, at either end of a disk.
 const oldTable = 64 << 10
 
-// recorder is a disk that only notes what is written to it.
+// recorder is a disk that only records what is written to it.
 type recorder struct{ writes []Write }
 
 func (r *recorder) WriteAt(p []byte, at int64) (int, error) {
@@ -58,7 +58,7 @@ func (r *recorder) WriteAt(p []byte, at int64) (int, error) {
 	return len(p), nil
 }
 
-// ReadAt exists because the area of a cache must be readable. Making a cache reads nothing.
+// ReadAt makes recorder the area of a cache. Formatting a cache reads nothing.
 func (r *recorder) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }
 
 func (r *recorder) Sync() error { return nil }
@@ -90,5 +90,5 @@ func newest(now [Slots]Header) int {
 	return 0
 }
 
-// Newest is the header of the slot that is started.
+// Newest returns the header of the slot that GRUB starts.
 func Newest(now [Slots]Header) Header { return now[newest(now)] }

@@ -10,20 +10,21 @@ import (
 	"pando/internal/trace"
 )
 
-// bootBuckets are seconds from a boot's first packet to its default target: from a small machine that finds its root in
-// its cache to one that waits in a storm behind a slow link.
+// bootBuckets are the seconds from a boot's first packet to its default target: from a small machine with a full cache
+// to one that waits in a storm behind a slow link.
 var bootBuckets = []float64{5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 300, 450, 600, 900, 1200, 1800}
 
-// nativeFactor is how much wider a native bucket is than the one before it, for readers that ask for those.
+// nativeFactor is the ratio of the widths of neighbouring buckets in native histograms.
 const nativeFactor = 1.1
 
-// maxBoots bounds the boots that are followed at once. One that is forgotten is read again when it goes on.
+// maxBoots limits the boots that are followed at once. A boot that was dropped is read again from the registry at its
+// next event.
 const maxBoots = 16384
 
-// sources are where bytes come from. What a node calls otherwise is counted under "other".
+// sources are the labels for the sources of bytes. Other names that nodes report count as "other".
 var sources = []string{trace.SourceK, "server", "bucket", "peer", "cache", "zero", "disk"}
 
-// bootMeters count boots from their events.
+// bootMeters counts boots from their events.
 type bootMeters struct {
 	ended    *prometheus.CounterVec
 	failures *prometheus.CounterVec
@@ -36,10 +37,10 @@ type bootMeters struct {
 	runs  *recent[Run]
 }
 
-// followed is a boot that goes on.
+// followed is a boot in progress.
 type followed struct {
 	progress trace.Progress
-	counted  trace.State // the outcome that was counted
+	counted  trace.State // the outcome that was counted already
 }
 
 func newBootMeters() bootMeters {
@@ -81,9 +82,9 @@ func (m *bootMeters) all() []prometheus.Collector {
 	return []prometheus.Collector{m.ended, m.failures, m.bytes, m.took}
 }
 
-// Boots is what is known of a boot when an event of it comes.
+// Boots reads what is recorded of boots.
 type Boots interface {
-	Before(e trace.Event) (trace.Progress, error) // the fold of the boot's events before this one
+	Before(e trace.Event) (trace.Progress, error) // the boot's progress before this event
 	Run(id fleet.BootID) (Run, error)
 }
 
@@ -118,7 +119,7 @@ func (s *Site) Event(e trace.Event, boots Boots) error {
 	return nil
 }
 
-// follow finds a boot, or reads what is known of it.
+// follow returns the state of a boot, from memory or from boots.
 func (m *bootMeters) follow(e trace.Event, boots Boots) (*followed, error) {
 	if gone, forget := m.order.use(e.Boot); forget {
 		delete(m.known, gone)
@@ -140,7 +141,7 @@ func (m *bootMeters) follow(e trace.Event, boots Boots) (*followed, error) {
 	return f, nil
 }
 
-// end counts the outcome of a boot, each once.
+// end counts each outcome of a boot once.
 func (m *bootMeters) end(f *followed, run Run, state trace.State) {
 	if f.counted == state || f.counted == trace.Up {
 		return
@@ -158,7 +159,7 @@ func (m *bootMeters) end(f *followed, run Run, state trace.State) {
 	}
 }
 
-// count adds what came since.
+// count adds the bytes received since `before`.
 func (m *bootMeters) count(before, now map[string]int64) {
 	for source, n := range now {
 		if d := n - before[source]; d > 0 {

@@ -21,7 +21,7 @@ import (
 
 const dist = "../../dist"
 
-// full is a site that tells every metric that there is.
+// full returns the metrics of a site that has a value for every metric.
 func full(t *testing.T) string {
 	t.Helper()
 	run := Run{"lab", "desk", "0123456789ab"}
@@ -64,7 +64,7 @@ func promtool(t *testing.T, in string, args ...string) {
 	}
 }
 
-// TestMetricsAreConventional: names, units and help texts, by Prometheus' own linter. It finds nothing to say.
+// TestMetricsAreConventional: Prometheus' own linter finds nothing about names, units and help texts.
 func TestMetricsAreConventional(t *testing.T) {
 	var ours []string
 	for line := range strings.Lines(full(t)) {
@@ -75,13 +75,13 @@ func TestMetricsAreConventional(t *testing.T) {
 	promtool(t, strings.Join(ours, ""), "check", "metrics")
 }
 
-// TestRules: they parse, and each is held to its unit test.
+// TestRules: the alert rules can be parsed, and pass their unit tests.
 func TestRules(t *testing.T) {
 	promtool(t, "", "check", "rules", filepath.Join(dist, "prometheus/pando.rules.yml"))
 	promtool(t, "", "test", "rules", filepath.Join(dist, "prometheus/pando.test.yml"))
 }
 
-// rules is what of a file of alerts is looked at here.
+// rules holds the parts of a file of alerts that these tests use.
 type rules struct {
 	Groups []struct {
 		Rules []struct {
@@ -129,7 +129,7 @@ var (
 	metricName = regexp.MustCompile(`\bpando_[a-z0-9_]+\b`)
 )
 
-// names are the metrics of a server, with those that a histogram is made of.
+// names returns the metrics of a server, and the series, including those of histograms.
 func names(t *testing.T) (metrics, series []string) {
 	t.Helper()
 	for _, m := range typeLine.FindAllStringSubmatch(full(t), -1) {
@@ -141,7 +141,8 @@ func names(t *testing.T) (metrics, series []string) {
 	return metrics, series
 }
 
-// TestRulesAndBoardAskForWhatThereIs: a metric that was renamed leaves an alert that never fires, and an empty panel.
+// TestRulesAndBoardAskForWhatThereIs: alerts and panels use existing metrics only. A renamed metric would leave an
+// alert that never fires, or an empty panel.
 func TestRulesAndBoardAskForWhatThereIs(t *testing.T) {
 	_, series := names(t)
 	for _, file := range []string{"prometheus/pando.rules.yml", "prometheus/pando.test.yml", "grafana/pando.json"} {
@@ -157,7 +158,7 @@ func TestRulesAndBoardAskForWhatThereIs(t *testing.T) {
 	}
 }
 
-// TestBoard: every panel has an expression that Prometheus' parser takes.
+// TestBoard: every panel has an expression that Prometheus' parser accepts.
 func TestBoard(t *testing.T) {
 	var board struct {
 		Panels []struct {
@@ -195,7 +196,7 @@ func TestBoard(t *testing.T) {
 	promtool(t, "", "check", "rules", file)
 }
 
-// TestDocsNameEveryMetric, and none that there is not.
+// TestDocsNameEveryMetric: the documentation names every metric, and none that does not exist.
 func TestDocsNameEveryMetric(t *testing.T) {
 	metrics, series := names(t)
 	b, err := os.ReadFile("../../docs/monitor.md")

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// HTTP counts what a listener answers.
+// HTTP counts the requests that a listener answers.
 func (s *Site) HTTP(listener string, next http.Handler) http.Handler {
 	inFlight := s.inFlight.WithLabelValues(listener)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		inFlight.Inc()
 		c := &counted{ResponseWriter: w, status: http.StatusOK}
-		defer func() { // an answer that is broken off by a panic is one, too
+		defer func() { // also count an answer that a panic ended
 			inFlight.Dec()
 			route := routeOf(r)
 			s.requests.WithLabelValues(listener, route, strconv.Itoa(c.status)).Inc()
@@ -23,7 +23,8 @@ func (s *Site) HTTP(listener string, next http.Handler) http.Handler {
 	})
 }
 
-// routeOf is the pattern that a request matched, without its method: what a client made up is no route.
+// routeOf returns the pattern that a request matched, without its method. Paths that clients make up must not become
+// labels.
 func routeOf(r *http.Request) string {
 	_, path, ok := strings.Cut(r.Pattern, " ")
 	if !ok {
@@ -35,7 +36,7 @@ func routeOf(r *http.Request) string {
 	return strings.TrimSuffix(path, "{$}")
 }
 
-// counted is an answer whose status and bytes are counted.
+// counted is a response whose status and bytes are counted.
 type counted struct {
 	http.ResponseWriter
 	status int
@@ -43,7 +44,7 @@ type counted struct {
 	bytes  int64
 }
 
-// WriteHeader notes the status.
+// WriteHeader records the status.
 func (c *counted) WriteHeader(status int) {
 	if !c.begun && status >= http.StatusOK {
 		c.begun, c.status = true, status
@@ -51,7 +52,7 @@ func (c *counted) WriteHeader(status int) {
 	c.ResponseWriter.WriteHeader(status)
 }
 
-// Write counts.
+// Write counts the bytes.
 func (c *counted) Write(b []byte) (int, error) {
 	c.begun = true
 	n, err := c.ResponseWriter.Write(b)
@@ -59,7 +60,7 @@ func (c *counted) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// ReadFrom keeps the short way from a file to a socket, which net/http has for whoever has this method.
+// ReadFrom lets net/http use sendfile(2), which it does only for writers with this method.
 func (c *counted) ReadFrom(r io.Reader) (int64, error) {
 	c.begun = true
 	n, err := io.Copy(c.ResponseWriter, r)

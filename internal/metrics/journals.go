@@ -6,17 +6,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Journals is what becomes of the journals that nodes send.
+// Journals describes the journals that nodes send.
 type Journals struct {
-	Up             bool  // they are taken; what follows counts only then
-	Size, Limit    int64 // bytes of the disk that they have, and may have
-	Entries, Bytes int64 // that came and were written since the server started
+	Up             bool  // journals are kept; the other fields count only then
+	Size, Limit    int64 // disk space in bytes, and its limit
+	Entries, Bytes int64 // written since the server started
 	Uploads        map[string]int64
-	Last           time.Time // when something was written last; zero: never
-	Full           bool      // the disk had no room for what came last
+	Last           time.Time // time of the last write; zero: never
+	Full           bool      // the disk was too full for the last upload
 }
 
-// What Journals are told as.
+// The metrics of Journals.
 var (
 	journalUpDesc    = desc("pando_journal_up", "1 if this server takes the journals of nodes.")
 	journalSizeDesc  = desc("pando_journal_size_bytes", "Bytes of the disk that the journals of nodes have.")
@@ -65,7 +65,7 @@ func (j Journals) tell(gauge, count tell) {
 	}
 }
 
-// telling sends metrics of one kind.
+// telling returns a function that sends metrics of one kind.
 func telling(kind prometheus.ValueType, out chan<- prometheus.Metric) tell {
 	return func(d *prometheus.Desc, v float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, kind, v, labels...)

@@ -6,30 +6,30 @@ import (
 	"unicode/utf8"
 )
 
-// maxRuns bounds the pairs of a group and a version that have series of their own: those that booted last.
+// maxRuns limits the pairs of group and version that have series of their own: those that booted last.
 const maxRuns = 400
 
-// Run is what nodes boot: the labels of most of what is said of boots.
+// Run is what a node boots. It gives the labels of most metrics of boots.
 type Run struct {
 	Group   string
-	Image   string // without its tag
+	Image   string // name without the tag
 	Version string // shortened
 }
 
-// labels are a run's label values.
+// labels returns the label values of a run.
 func (r Run) labels() []string { return []string{clean(r.Group), clean(r.Image), clean(r.Version)} }
 
 // runNames are the names of these labels.
 var runNames = []string{"group", "image", "version"}
 
-// recent remembers the keys that were used last.
+// recent holds the keys that were used last.
 type recent[K comparable] struct {
 	most  int
 	at    map[K]*list.Element // of K
 	order list.List           // latest first
 }
 
-// use notes a key, and returns the one that is to be forgotten for it.
+// use records the use of a key. If another key must be dropped for it, it returns that key.
 func (r *recent[K]) use(k K) (gone K, forget bool) {
 	if el, ok := r.at[k]; ok {
 		r.order.MoveToFront(el)
@@ -47,7 +47,7 @@ func (r *recent[K]) use(k K) (gone K, forget bool) {
 	return gone, true
 }
 
-// clean makes text a label value.
+// clean returns s as a valid label value.
 func clean(s string) string {
 	if !utf8.ValidString(s) {
 		return strings.ToValidUTF8(s, "?")
@@ -55,5 +55,5 @@ func clean(s string) string {
 	return s
 }
 
-// word is a label value of the few that there are: in small letters, and not longer than any of ours.
+// word returns s as a label value: in lower case, and cut to the length of the longest known one.
 func word(s string) string { return clean(strings.ToLower(s[:min(len(s), 24)])) }

@@ -13,7 +13,7 @@ type counting struct {
 	site *Site
 }
 
-// Handle counts and passes on.
+// Handle counts the record and passes it on.
 func (c counting) Handle(ctx context.Context, r slog.Record) error {
 	level := "info"
 	switch {
@@ -28,12 +28,12 @@ func (c counting) Handle(ctx context.Context, r slog.Record) error {
 	return c.Handler.Handle(ctx, r)
 }
 
-// WithAttrs keeps counting.
+// WithAttrs returns a handler that also counts.
 func (c counting) WithAttrs(a []slog.Attr) slog.Handler {
 	return counting{c.Handler.WithAttrs(a), c.site}
 }
 
-// WithGroup keeps counting.
+// WithGroup returns a handler that also counts.
 func (c counting) WithGroup(name string) slog.Handler {
 	return counting{c.Handler.WithGroup(name), c.site}
 }

@@ -12,45 +12,45 @@ import (
 	"pando/internal/trace"
 )
 
-// Look is how a site stands at one moment.
+// Look is the state of the site at one moment.
 type Look struct {
-	Nodes      map[Standing]int    // adopted ones
+	Nodes      map[Standing]int    // adopted nodes
 	Discovered int                 // machines that wait to be adopted
-	Stages     map[trace.Stage]int // adopted nodes on their way, or stuck there
-	Drift      map[string]int      // nodes that run another version than their next boot gets, by group
-	Silent     map[string]int      // booted nodes that nothing was heard of for a while, by group
+	Stages     map[trace.Stage]int // adopted nodes that boot or hang in a stage
+	Drift      map[string]int      // nodes whose next boot gets another version, by group
+	Silent     map[string]int      // booted nodes that were not seen for a while, by group
 	Degraded   map[string]int      // booted nodes with failed units, by group
-	Rejected   int64               // objects with wrong bytes that the nodes' latest boots refused
-	Rollouts   map[string]int      // live ones by state
+	Rejected   int64               // objects with wrong bytes that nodes rejected in their latest boots
+	Rollouts   map[string]int      // live rollouts by state
 
 	Leases map[string]int // by state: active, expired, bad
-	Range  int            // addresses that can be given out
+	Range  int            // number of addresses that DHCP can give
 
-	Loading, Waiting, Slots int           // of the queue for kernel and initramfs
-	Expect                  time.Duration // until the next that asks would load
-	Packs                   int           // versions whose boot pack is to be looked at
+	Loading, Waiting, Slots int           // nodes in the admission queue, and its slots
+	Expect                  time.Duration // expected wait of the next node in the queue
+	Packs                   int           // versions whose boot pack must be checked
 	Swarm                   int           // nodes in all swarms
 
-	Counted  bool  // the store was, since this server began
-	Objects  int   // in the store, as counted last
-	Bytes    int64 // of them
-	Free     int64 // bytes left where the store is
+	Counted  bool  // the store was counted since the server started
+	Objects  int   // number of objects at the last count
+	Bytes    int64 // bytes of these objects
+	Free     int64 // free bytes on the disk of the store
 	Registry map[string]int64
-	Events   int64 // recorded since the registry was made
+	Events   int64 // number of events recorded since the registry was made
 
 	Journals Journals
 }
 
-// Standing is the group, version and state of an adopted node, in the words of trace.State, or new (it never booted).
+// Standing is what an adopted node boots and its state: a trace.State, or "new" if it never booted.
 type Standing struct {
 	Run
 	State string
 }
 
-// lookTime bounds how long a question waits for the registry.
+// lookTime limits how long a scrape waits for the registry.
 const lookTime = 10 * time.Second
 
-// looker asks how the site stands whenever it is asked itself.
+// looker reads the state of the site at each scrape.
 type looker struct {
 	look func(context.Context) (Look, error)
 	log  *slog.Logger
@@ -60,7 +60,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, labels, nil)
 }
 
-// What a Look is told as.
+// The metrics of a Look.
 var (
 	nodesDesc = desc(
 		"pando_nodes",
@@ -108,17 +108,17 @@ var (
 	upDesc       = desc("pando_registry_up", "1 if the registry could be read for this answer.")
 )
 
-// Describe is empty: what there is depends on the site.
+// Describe sends nothing, because the metrics depend on the site.
 func (looker) Describe(chan<- *prometheus.Desc) {}
 
-// Collect reads fleet and store for a scrape. If the registry cannot be read it reports that.
+// Collect reads fleet and store for a scrape. If the registry cannot be read, it sends only pando_registry_up 0.
 func (l looker) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookTime)
 	defer cancel()
 	k, err := l.look(ctx)
 	up := 1.0
 	if err != nil {
-		l.log.Error("metrics: the registry was not read", "err", err)
+		l.log.Error("registry cannot be read for the metrics", "err", err)
 		up = 0
 	}
 	gauge, count := telling(prometheus.GaugeValue, out), telling(prometheus.CounterValue, out)
@@ -132,7 +132,7 @@ func (l looker) Collect(out chan<- prometheus.Metric) {
 	count(eventsDesc, float64(k.Events))
 }
 
-// tell sends one metric.
+// tell is a function that sends one metric.
 type tell func(d *prometheus.Desc, v float64, labels ...string)
 
 func (k Look) tellNodes(gauge tell) {
@@ -176,10 +176,10 @@ func (k Look) tellParts(gauge tell) {
 	}
 }
 
-// other is the label of what has none of its own.
+// other is the label of whatever has no label of its own.
 const other = "other"
 
-// folded bounds the series: the standings with the most nodes, and the rest by their state.
+// folded limits the number of series: it keeps the standings with the most nodes, and sums up the rest by state.
 func folded(nodes map[Standing]int) map[Standing]int {
 	if len(nodes) <= maxRuns {
 		return nodes
@@ -207,7 +207,7 @@ func folded(nodes map[Standing]int) map[Standing]int {
 	return out
 }
 
-// largest bounds the series of groups likewise.
+// largest limits the series of groups in the same way.
 func largest(groups map[string]int) map[string]int {
 	if len(groups) <= maxRuns {
 		return groups

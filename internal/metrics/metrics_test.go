@@ -15,7 +15,7 @@ import (
 	"pando/internal/trace"
 )
 
-// read is the text of all metrics.
+// read returns the text of all metrics.
 func read(t *testing.T, s *Site) string {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -26,7 +26,7 @@ func read(t *testing.T, s *Site) string {
 	return w.Body.String()
 }
 
-// value is what stands behind a series, "" if it is not there.
+// value returns the value of a series, "" if it does not exist.
 func value(text, series string) string {
 	for line := range strings.Lines(text) {
 		if v, ok := strings.CutPrefix(line, series+" "); ok {
@@ -43,7 +43,7 @@ func check(t *testing.T, text, series, want string) {
 	}
 }
 
-// pasts answers for boots from a table.
+// pasts is a Boots with fixed answers.
 type pasts struct {
 	before map[fleet.BootID]trace.Progress
 	run    func(fleet.BootID) Run
@@ -66,7 +66,7 @@ func site(look Look) *Site {
 	)
 }
 
-// TestBootsAreCountedFromTheirEvents: an outcome once, a failure each time, bytes by what is new.
+// TestBootsAreCountedFromTheirEvents: an outcome counts once, a failure each time, and bytes by their increase.
 func TestBootsAreCountedFromTheirEvents(t *testing.T) {
 	s, noon := site(Look{}), time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	p := &pasts{
@@ -113,7 +113,8 @@ func TestBootsAreCountedFromTheirEvents(t *testing.T) {
 	}
 }
 
-// TestWhatWasCountedBeforeIsNotCountedAgain: a boot that was up before this program started goes on.
+// TestWhatWasCountedBeforeIsNotCountedAgain: a boot that was up before this process started is not counted as a new
+// one.
 func TestWhatWasCountedBeforeIsNotCountedAgain(t *testing.T) {
 	s, noon := site(Look{}), time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	p := &pasts{
@@ -142,7 +143,8 @@ func TestWhatWasCountedBeforeIsNotCountedAgain(t *testing.T) {
 	}
 }
 
-// TestSeriesAreBounded: ten thousand groups with a version each, and nodes that are each something else.
+// TestSeriesAreBounded: ten thousand groups with a version each, and nodes that all differ, do not make more series
+// than the limits.
 func TestSeriesAreBounded(t *testing.T) {
 	look := Look{Nodes: map[Standing]int{}, Drift: map[string]int{}}
 	for i := range 10_000 {
@@ -195,7 +197,7 @@ func TestSeriesAreBounded(t *testing.T) {
 	}
 }
 
-// TestHTTP counts by route, status and bytes, and what a client makes up is no label.
+// TestHTTP: requests are counted by route, status and bytes, and paths that clients make up are no labels.
 func TestHTTP(t *testing.T) {
 	s := site(Look{})
 	m := http.NewServeMux()
@@ -230,7 +232,7 @@ func TestPackets(t *testing.T) {
 	check(t, text, `pando_tftp_sent_bytes_total`, "107")
 }
 
-// TestLog counts lines by level, also those of loggers that were made from it.
+// TestLog: log lines are counted by level, also those of derived loggers.
 func TestLog(t *testing.T) {
 	s := site(Look{})
 	l := slog.New(s.Log(slog.NewTextHandler(io.Discard, nil)))
@@ -243,7 +245,7 @@ func TestLog(t *testing.T) {
 	check(t, text, `pando_log_messages_total{level="info"}`, "0")
 }
 
-// TestRegistryAway: what this process counted itself is told all the same.
+// TestRegistryAway: without the registry the counters of this process are still exported.
 func TestRegistryAway(t *testing.T) {
 	s := New(
 		Options{
@@ -258,7 +260,7 @@ func TestRegistryAway(t *testing.T) {
 	}
 }
 
-// TestStoreIsToldWhenCounted: a server that has just begun does not say that its store is empty.
+// TestStoreIsToldWhenCounted: before the first count the metrics do not say that the store is empty.
 func TestStoreIsToldWhenCounted(t *testing.T) {
 	if text := read(t, site(Look{})); strings.Contains(text, "\npando_store_objects ") ||
 		strings.Contains(text, "\npando_store_size_bytes ") {
@@ -269,7 +271,7 @@ func TestStoreIsToldWhenCounted(t *testing.T) {
 	check(t, text, "pando_store_size_bytes", "500")
 }
 
-// TestJournals: one that takes none says that and nothing else.
+// TestJournals: a server that keeps no journals exports only that fact.
 func TestJournals(t *testing.T) {
 	text := read(t, site(Look{}))
 	check(t, text, "pando_journal_up", "0")

@@ -10,14 +10,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Options are the sources that a Site reads at a scrape.
+// Options are what a Site needs.
 type Options struct {
 	Release string
-	Look    func(context.Context) (Look, error) // how the site stands now
+	Look    func(context.Context) (Look, error) // returns the state of the site
 	Log     *slog.Logger
 }
 
-// Site is the instruments of one server. Its methods are safe for concurrent use.
+// Site holds the instruments of one server. Its methods are safe for concurrent use.
 type Site struct {
 	registry *prometheus.Registry
 	boots    bootMeters
@@ -31,7 +31,7 @@ type Site struct {
 	refusals *prometheus.CounterVec
 }
 
-// New makes the instruments, all at zero.
+// New returns a Site with all counters at zero.
 func New(o Options) *Site {
 	s := &Site{registry: prometheus.NewRegistry(), boots: newBootMeters(),
 		dhcp: counter(
@@ -114,12 +114,12 @@ func counter(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 }
 
-// Handler answers with every metric, in the format that is asked for.
+// Handler sends all metrics in the requested format.
 func (s *Site) Handler() http.Handler {
 	return promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }
 
-// DHCP counts a client's message. answer is "" for none; why says why a client got nothing, or less than it wanted.
+// DHCP counts a client's message. answer is "" for none; refused says that the server had nothing to give.
 func (s *Site) DHCP(message, client, answer string, refused bool) {
 	switch {
 	case refused && answer == "":
@@ -130,10 +130,10 @@ func (s *Site) DHCP(message, client, answer string, refused bool) {
 	s.dhcp.WithLabelValues(word(message), word(client), word(answer)).Inc()
 }
 
-// Refused counts a request of a token, a user or an address that asks too often.
+// Refused counts a request above the rate of a token, a user or an address.
 func (s *Site) Refused(by string) { s.refusals.WithLabelValues(by).Inc() }
 
-// TFTP counts a transfer that ended.
+// TFTP counts a finished transfer.
 func (s *Site) TFTP(outcome string, bytes int64) {
 	s.transfer.WithLabelValues(outcome).Inc()
 	s.sent.WithLabelValues().Add(float64(max(bytes, 0)))

@@ -14,13 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// IsInside reports whether this process is the first one of a Command's namespaces: its main then calls Inside and
-// nothing else.
+// IsInside reports whether this process is the first one in a Command's namespaces. If so, main must call Inside and
+// do nothing else.
 func IsInside() bool { return os.Getenv(insideMark) != "" && os.Getpid() == 1 }
 
-// Inside does what the first process of a Command's namespaces has to do, and returns the status that it ends with.
-// It stays the first process, beside the command: a program that is it has no default actions of signals, and does
-// not reap others.
+// Inside is the work of the first process in a Command's namespaces. It returns the exit status. The command is a
+// child of this process, because PID 1 of a namespace has no default actions for signals and must reap orphans.
 func Inside() int {
 	status, err := inside()
 	if err != nil {
@@ -43,7 +42,7 @@ func inside() (int, error) {
 	return c.run()
 }
 
-// enter makes the tree the root. What lies in the tree is only looked at after that, when no link leads out of it.
+// enter makes the tree the root. It opens files of the tree only afterwards, when no link can lead out of it.
 func (c *insideConfig) enter() error {
 	if err := hideFromOthers(); err != nil {
 		return err
@@ -75,7 +74,7 @@ func (c *insideConfig) enter() error {
 	return c.putFiles()
 }
 
-// pivot makes a directory the root and takes all other mounts out of sight.
+// pivot makes a directory the root and hides all other mounts.
 func pivot(root string) error {
 	if err := unix.Mount(root, root, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("bind %s: %w", root, err)
@@ -83,7 +82,7 @@ func pivot(root string) error {
 	if err := os.Chdir(root); err != nil {
 		return err
 	}
-	if err := unix.PivotRoot(".", "."); err != nil { // the old root is then mounted on the new one
+	if err := unix.PivotRoot(".", "."); err != nil { // this mounts the old root on top of the new one
 		return fmt.Errorf("make %s the root: %w", root, err)
 	}
 	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
@@ -92,7 +91,8 @@ func pivot(root string) error {
 	return os.Chdir("/")
 }
 
-// mountKernel mounts what the kernel and a running system have, in place of the tree's empty directories.
+// mountKernel mounts the file systems of a running system on empty directories of the tree: /proc, /sys, /run and
+// /dev.
 func mountKernel() error {
 	const plain = unix.MS_NOSUID | unix.MS_NODEV
 	for _, m := range []struct {
@@ -143,8 +143,8 @@ func makeDevices() error {
 	return nil
 }
 
-// putFiles mounts files over those of the tree. A link that leads into /run or /tmp, as resolv.conf often is one,
-// gets what it looks for; others are the tree's own affair.
+// putFiles mounts files over those of the tree. If the tree's file is a link into /run, as resolv.conf often is, the
+// target is created instead. Other links stay as they are.
 func (c *insideConfig) putFiles() error {
 	const dir = "/run/pando-inside"
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -160,7 +160,7 @@ func (c *insideConfig) putFiles() error {
 				target = filepath.Join(filepath.Dir(to), target)
 			}
 			if strings.HasPrefix(target, "/run/") {
-				_ = os.MkdirAll(filepath.Dir(target), 0o755) // without it there is no name service, which says so
+				_ = os.MkdirAll(filepath.Dir(target), 0o755) // if this fails, name resolution fails with its own error
 				_ = os.Rename(from, target)
 			}
 			continue
@@ -172,7 +172,8 @@ func (c *insideConfig) putFiles() error {
 	return nil
 }
 
-// run starts the command, hands signals on to it, and reaps whatever ends until it has.
+// run starts the command, passes SIGTERM on to it, and reaps children until the command ends. It returns the
+// command's status.
 func (c *insideConfig) run() (int, error) {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
@@ -181,7 +182,7 @@ func (c *insideConfig) run() (int, error) {
 	}
 	for _, v := range c.Env {
 		if name, value, _ := strings.Cut(v, "="); name == "PATH" {
-			if err := os.Setenv(name, value); err != nil { // by which the program is found
+			if err := os.Setenv(name, value); err != nil { // LookPath uses it
 				return 0, err
 			}
 		}
@@ -200,7 +201,7 @@ func (c *insideConfig) run() (int, error) {
 	}
 	go func() {
 		for s := range signals {
-			if s == syscall.SIGTERM { // the others come from the terminal, and it has told the command
+			if s == syscall.SIGTERM { // the terminal sends the others to the command itself
 				_ = syscall.Kill(pid, syscall.SIGTERM)
 			}
 		}

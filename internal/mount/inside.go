@@ -17,27 +17,28 @@ import (
 	"pando/internal/command"
 )
 
-// Command runs inside a tree: the tree is its root, it sees only its own processes, and it has this machine's network.
-// It has /proc, /sys, /dev, /run and /tmp as on a running system; nothing of these is written to the tree.
+// Command is a program that runs in a tree of files as its root. It sees only its own processes, and uses this
+// machine's network. It has /proc, /sys, /dev, /run and /tmp as on a running system, and nothing of these is written
+// to the tree.
 type Command struct {
 	Root     string // the tree
-	Tmp      string // directory of this machine that is /tmp inside; "": the tree's own
+	Tmp      string // directory of this machine that is mounted as /tmp; "": the tree's /tmp
 	Hostname string // "": this machine's
-	Resolver []byte // /etc/resolv.conf inside; nil: the tree's own
+	Resolver []byte // content of /etc/resolv.conf; nil: the tree's own
 
-	Args []string // the program, by path or by name, and its arguments
+	Args []string // the program, as path or name, and its arguments
 	Env  []string
-	Dir  string // where it starts; "": /
+	Dir  string // working directory; "": /
 
-	Stdin  *os.File  `json:"-"` // nil: nothing to read
+	Stdin  *os.File  `json:"-"` // nil: /dev/null
 	Stdout io.Writer `json:"-"`
 	Stderr io.Writer `json:"-"`
 }
 
-// ExitError means that a command inside did not end well.
+// ExitError means that a command inside a tree ended with another status than 0.
 type ExitError struct {
 	Program string
-	Code    int // as a shell counts: 128 and the signal for a killed one
+	Code    int // as in a shell: 128 plus the signal's number if a signal killed it
 }
 
 func (e *ExitError) Error() string {
@@ -48,29 +49,30 @@ func (e *ExitError) Error() string {
 	return text
 }
 
-// statusOfSignal is what a shell adds to the number of the signal that ended a command.
+// statusOfSignal is added to a signal's number in the status of a command that the signal killed.
 const statusOfSignal = 128
 
-// insideMark is the variable by which a process knows that it is the first one of a Command's namespaces.
+// insideMark is the environment variable that marks the first process of a Command's namespaces.
 const insideMark = "PANDO_INSIDE"
 
-// configFD is where that process reads what to do; a path or an environment would show it to everybody.
+// configFD is the descriptor from which that process reads its configuration. Arguments and environment are readable
+// by other users.
 const configFD = 3
 
-// failed is the status with which that process says that it could not even start the program; Stderr says why.
+// failed is the exit status if that process could not start the program. Stderr says why.
 const failed = 125
 
-// grace is how long a command has for ending after SIGTERM.
+// grace is the time that a command has to end after SIGTERM.
 const grace = 10 * time.Second
 
-// insideConfig is what the first process inside is told.
+// insideConfig is the input of the first process inside.
 type insideConfig struct {
 	Command
-	Files []placed // in order
+	Files []placed // in the order in which they are mounted
 }
 
-// Run runs the command and waits for it. When ctx is done it gets SIGTERM, and ten seconds later all inside are
-// killed; so are they when this process dies, and those that are left when the command ends.
+// Run runs the command and waits for it. When ctx ends, the command gets SIGTERM, and ten seconds later all processes
+// inside are killed. They are killed at once when this process dies or the command ends.
 func (c Command) Run(ctx context.Context) (err error) {
 	if err := c.check(); err != nil {
 		return fmt.Errorf("run %s inside: %w", c.Args[0], err)
@@ -89,8 +91,8 @@ func (c Command) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return errors.Join(err, w.Close())
 	}
-	go func() { // a pipe may hold less than the configuration has
-		_, _ = w.Write(text) // who reads less fails by itself
+	go func() { // in the background, because the configuration may be larger than the pipe's buffer
+		_, _ = w.Write(text) // a child that does not read all of it reports its own error
 		w.Close()
 	}()
 	return c.start(ctx, config)
@@ -105,7 +107,7 @@ func (c Command) check() error {
 	return nil
 }
 
-// start starts this program again, as the first process of new namespaces, and waits for it.
+// start runs this program again as the first process of new namespaces, and waits for it.
 func (c Command) start(ctx context.Context, config *os.File) error {
 	cmd := exec.CommandContext(ctx, "/proc/self/exe")
 	cmd.Args = []string{os.Args[0]}
@@ -117,11 +119,11 @@ func (c Command) start(ctx context.Context, config *os.File) error {
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,
-		Pdeathsig:  syscall.SIGKILL, // and with the first process of a namespace all others end
+		Pdeathsig:  syscall.SIGKILL, // the kernel then kills all processes of the namespace
 	}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = grace
-	runtime.LockOSThread() // the death signal is sent when the thread that started the process ends
+	runtime.LockOSThread() // the death signal is sent when this thread ends
 	defer runtime.UnlockOSThread()
 	err := cmd.Run()
 	takeTerminal(c.Stdin)
@@ -137,7 +139,7 @@ func (c Command) start(ctx context.Context, config *os.File) error {
 	return fmt.Errorf("run %s inside: %w", c.Args[0], err)
 }
 
-// statusOf is the exit status as a shell counts.
+// statusOf returns the exit status as a shell reports it.
 func statusOf(w syscall.WaitStatus) int {
 	if w.Signaled() {
 		return statusOfSignal + int(w.Signal())

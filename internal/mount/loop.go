@@ -8,17 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// File is a file system in a file, or in a part of one.
+// File describes a file system in a file or in a part of a file.
 type File struct {
 	Path   string
-	Offset int64  // bytes before it
+	Offset int64  // offset in bytes
 	Size   int64  // bytes; 0: to the end of the file
 	Type   string // "erofs", "ext4"
-	Data   string // options of the file system, "noload"
+	Data   string // mount options of the file system, such as "noload"
 }
 
-// File mounts a file system in a file at dir, read-only: nothing of the file changes, not even a journal is played back
-// where Data says so.
+// File mounts a file system at dir, read-only. The file does not change: the loop device is read-only too. A journal
+// is not replayed if Data has "noload".
 func (s *Stack) File(f File, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -27,7 +27,7 @@ func (s *Stack) File(f File, dir string) error {
 	if err != nil {
 		return fmt.Errorf("mount %s: %w", f.Path, err)
 	}
-	defer loop.Close() // the mount holds the device now, and the device goes with the mount
+	defer loop.Close() // the mount keeps the device, which is freed with the mount
 	if err := unix.Mount(loop.Name(), dir, f.Type, unix.MS_RDONLY|unix.MS_NOATIME, f.Data); err != nil {
 		return fmt.Errorf("mount %s as %s: %w", f.Path, f.Type, err)
 	}
@@ -38,7 +38,7 @@ func (s *Stack) File(f File, dir string) error {
 // attachTries bounds how often another process may take the free loop device first.
 const attachTries = 64
 
-// attach makes a loop device of a file, which is gone when nobody has it open or mounted.
+// attach makes a loop device of a file. The kernel frees the device when it is closed and not mounted.
 func attach(f File) (*os.File, error) {
 	back, err := os.Open(f.Path)
 	if err != nil {

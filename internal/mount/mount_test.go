@@ -21,8 +21,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// tree is a small root file system with a shell and what it needs, by way of an overlay over an empty directory:
-// what is read of it comes from this machine's /usr, read-only.
+// tree returns a small root file system with a shell: an overlay over an empty directory. Its programs come from this
+// machine's /usr, read-only.
 func tree(t *testing.T) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -57,7 +57,7 @@ func tree(t *testing.T) string {
 	return merged
 }
 
-// sh runs a script inside a tree and returns what it says.
+// sh runs a script inside a tree and returns its output.
 func sh(t *testing.T, c Command, script string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
@@ -67,7 +67,7 @@ func sh(t *testing.T, c Command, script string) (string, error) {
 	return strings.TrimSpace(out.String()), err
 }
 
-// What a command finds inside, and what it leaves: its own files, and nothing of what was put there for it.
+// A command sees the files that were put there for it, and leaves only its own files.
 func TestInside(t *testing.T) {
 	root := tree(t)
 	before, err := os.Stat(filepath.Join(root, "etc"))
@@ -105,7 +105,7 @@ func TestInside(t *testing.T) {
 	}
 }
 
-// A file that the command puts where one was mounted stays; so does one that was there.
+// A file that the command puts in place of a mounted one stays, and so does a file that was there before.
 func TestInsideKeepsWhatIsTheTrees(t *testing.T) {
 	root := tree(t)
 	write := func(name, text string) {
@@ -160,7 +160,7 @@ func TestInsideFails(t *testing.T) {
 	}
 }
 
-// Cancelled, a command has the time to end; what it left behind has none.
+// A cancelled command has time to end. Processes that it left behind are killed at once.
 func TestInsideIsStopped(t *testing.T) {
 	root := tree(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -171,7 +171,7 @@ func TestInsideIsStopped(t *testing.T) {
 	defer r.Close()
 	defer w.Close()
 	go func() {
-		_, _ = r.Read(make([]byte, 1)) // it has started
+		_, _ = r.Read(make([]byte, 1)) // wait until it has started
 		cancel()
 	}()
 	left := fmt.Sprintf("1000.%d", os.Getpid())

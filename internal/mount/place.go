@@ -11,14 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// placed is a file that is mounted over one of the tree for as long as a command runs.
+// placed is a file that is mounted over a path of the tree while a command runs.
 type placed struct {
 	Path    string // "etc/resolv.conf"
 	Content []byte
 	Mode    os.FileMode
 }
 
-// noDaemons is Debian's policy-rc.d(8): packages start no daemons inside, least of all on this machine's network.
+// noDaemons is Debian's policy-rc.d(8). It keeps packages from starting daemons, which would use this machine's
+// network.
 var noDaemons = placed{"usr/sbin/policy-rc.d", []byte("#!/bin/sh\nexit 101\n"), 0o755}
 
 func (c Command) files() []placed {
@@ -29,22 +30,22 @@ func (c Command) files() []placed {
 	return files
 }
 
-// places are the empty files that place made in a tree, to mount something on.
+// places records the empty files that place created in a tree as mount points.
 type places struct {
 	root  *os.Root
-	files []placed // those that can be mounted
+	files []placed // the files that have a mount point
 	made  []madeFile
 }
 
-// madeFile is one of them, and how its directory was.
+// madeFile is a created mount point and the times of its directory.
 type madeFile struct {
 	path          string
 	info          fs.FileInfo
 	before, after time.Time // modification time of the directory
 }
 
-// place makes an empty file in the tree for each that has none there. Where a tree has no directory for one, it is
-// left out.
+// place creates an empty file in the tree for each of files that does not exist there. It leaves out files whose
+// directory does not exist.
 func place(tree string, files []placed) (*places, error) {
 	root, err := os.OpenRoot(tree)
 	if err != nil {
@@ -83,8 +84,8 @@ func (p *places) add(f placed) error {
 	return nil
 }
 
-// restore removes what place made, unless a command made something of it. A directory that only place has changed gets
-// its time back: the tree is as it was.
+// restore removes the files that place created, unless the command changed them. If nothing else changed the
+// directory, its modification time is restored too.
 func (p *places) restore() error {
 	var errs error
 	for i := len(p.made) - 1; i >= 0; i-- {

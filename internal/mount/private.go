@@ -11,17 +11,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// privateMark is the variable that a process which Private has replaced finds in its environment: its own number.
+// privateMark is the environment variable that Private sets before it executes the program again. Its value is the
+// process ID.
 const privateMark = "PANDO_MOUNTS_OF"
 
-// Private gives this process its own mount namespace: nobody else sees its mounts, and they end with it. Private
-// executes the program again with the same arguments, because only that moves all threads; the second call returns.
-// Call it first.
+// Private gives this process its own mount namespace: no other process sees its mounts, and they end with it. Private
+// executes the program again with the same arguments, because only that moves all threads. The second call returns.
+// Call it first in main.
 func Private() error {
 	if os.Getenv(privateMark) == strconv.Itoa(os.Getpid()) {
 		return os.Unsetenv(privateMark)
 	}
-	runtime.LockOSThread() // it is this thread that gets the namespace, and goes on with the new program
+	runtime.LockOSThread() // only this thread gets the namespace, and exec continues on it
 	defer runtime.UnlockOSThread()
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("mount namespace: %w (it needs root)", err)
@@ -31,12 +32,12 @@ func Private() error {
 	}
 	env := append(withoutMark(os.Environ(), privateMark), privateMark+"="+strconv.Itoa(os.Getpid()))
 	if err := syscall.Exec("/proc/self/exe", os.Args, env); err != nil {
-		return fmt.Errorf("start again with mounts of its own: %w", err)
+		return fmt.Errorf("execute the program again: %w", err)
 	}
 	return nil
 }
 
-// hideFromOthers ends the sharing of mounts with the namespace that this one was copied from.
+// hideFromOthers stops mounts from propagating to and from the namespace that this one was copied from.
 func hideFromOthers() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
@@ -44,7 +45,7 @@ func hideFromOthers() error {
 	return nil
 }
 
-// withoutMark is an environment without a variable.
+// withoutMark returns an environment without one variable.
 func withoutMark(env []string, name string) []string {
 	var out []string
 	for _, v := range env {

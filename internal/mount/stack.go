@@ -11,23 +11,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// overlayOptions: directories may be renamed and hard links stay what they are; inode numbers of all layers are
-// told apart, so that a file is on the same device as its directory. No file is only half copied up.
+// overlayOptions let directories be renamed, keep hard links, and give all layers distinct inode numbers on one
+// device. metacopy=off: a file is always copied up whole.
 const overlayOptions = "redirect_dir=on,index=on,metacopy=off,xino=on"
 
-// Stack is the mounts that belong together, in order. Its zero value has none.
+// Stack is an ordered list of mounts that are unmounted together. Its zero value has none.
 type Stack struct {
 	points []string
 }
 
-// Overlay mounts lower, which stays unchanged, at dir; changes go to upper. work is an empty directory on the file
-// system of upper. It makes missing directories, upper with the attributes of lower, because upper becomes the tree's
-// root.
+// Overlay mounts an overlay at dir. lower stays unchanged, and changes go to upper. work is an empty directory on the
+// file system of upper. Missing directories are created; upper gets the attributes of lower, because it becomes the
+// tree's root.
 func (s *Stack) Overlay(lower, upper, work, dir string) error {
 	return s.Overlays([]string{lower}, upper, work, dir)
 }
 
-// Overlays is Overlay with several layers below, the topmost first.
+// Overlays is Overlay with several lower layers, the topmost first.
 func (s *Stack) Overlays(lower []string, upper, work, dir string) error {
 	for _, d := range []string{work, dir} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
@@ -58,8 +58,8 @@ func (s *Stack) Overlays(lower []string, upper, work, dir string) error {
 	return nil
 }
 
-// How long an overlay is waited for that had the same upper layer: a program that was started beside it, and sees
-// the mounts of that time, lets go of them when it ends.
+// An upper layer stays busy while another process still sees an older mount of it: one that started in a copy of the
+// mount namespace. mountOverlay retries until that process ends, at most busyTries times.
 const (
 	busyTries = 600
 	busyPause = 100 * time.Millisecond
@@ -71,11 +71,12 @@ func mountOverlay(dir, data string) error {
 		if !errors.Is(err, unix.EBUSY) || i == busyTries {
 			return err
 		}
-		time.Sleep(busyPause) // nobody tells when it is free
+		time.Sleep(busyPause) // the kernel sends no event when it becomes free
 	}
 }
 
-// MakeLike makes a missing directory with the owner, mode, attributes and time of another one.
+// MakeLike creates dir, if it does not exist, with the owner, mode, extended attributes and modification time of
+// another directory.
 func MakeLike(old, dir string) error {
 	var st unix.Stat_t
 	if err := unix.Stat(old, &st); err != nil {
@@ -93,7 +94,7 @@ func MakeLike(old, dir string) error {
 		return err
 	}
 	for _, name := range strings.Split(string(names[:max(n, 0)]), "\x00") {
-		if name == "" || strings.HasPrefix(name, "trusted.overlay.") { // what a layer was once the upper one of
+		if name == "" || strings.HasPrefix(name, "trusted.overlay.") { // they belong to the old layer
 			continue
 		}
 		value := make([]byte, 64<<10)
@@ -114,7 +115,7 @@ func MakeLike(old, dir string) error {
 	return unix.UtimesNanoAt(unix.AT_FDCWD, dir, []unix.Timespec{st.Mtim, st.Mtim}, 0)
 }
 
-// Bind mounts a directory at another place, read-only if readOnly.
+// Bind mounts a directory at another path, read-only if readOnly.
 func (s *Stack) Bind(from, dir string, readOnly bool) error {
 	if err := unix.Mount(from, dir, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("bind %s to %s: %w", from, dir, err)
@@ -128,7 +129,7 @@ func (s *Stack) Bind(from, dir string, readOnly bool) error {
 	return nil
 }
 
-// Close takes the mounts away, the last one first. What is in use is taken out of sight, and goes when it is let go.
+// Close unmounts everything, in reverse order. A busy mount is detached, and the kernel frees it after its last use.
 func (s *Stack) Close() error {
 	var errs error
 	for i := len(s.points) - 1; i >= 0; i-- {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// takeTerminal makes this process the one that the keyboard's Ctrl-C is for again: a shell has made itself that,
-// and cannot give it back to a process that it does not see.
+// takeTerminal makes this process's group the foreground group of the terminal again, so that Ctrl-C reaches it. A
+// shell inside made itself the foreground group, and cannot name a group outside of its PID namespace.
 func takeTerminal(stdin *os.File) {
 	if stdin == nil {
 		return
@@ -18,7 +18,7 @@ func takeTerminal(stdin *os.File) {
 	if _, err := unix.IoctlGetTermios(fd, unix.TCGETS); err != nil {
 		return // not a terminal
 	}
-	signal.Ignore(syscall.SIGTTOU) // which would stop a process that is not yet it
+	signal.Ignore(syscall.SIGTTOU) // SIGTTOU would stop a background process here
 	_ = unix.IoctlSetPointerInt(fd, unix.TIOCSPGRP, unix.Getpgrp())
 	signal.Reset(syscall.SIGTTOU)
 }

@@ -5,22 +5,21 @@ import (
 	"sync"
 )
 
-// budget bounds how many reads run at a time and how many bytes their answers take. Reads are admitted in the
-// order in which they ask, by the one goroutine that reads the connection.
+// budget bounds how many reads run at a time and the bytes of their answers. Reads are admitted in order of arrival, by
+// the one goroutine that reads the connection.
 type budget struct {
 	mu       sync.Mutex
 	requests int
 	bytes    int64
 	all      int64
-	freed    chan struct{} // capacity 1: something was given back
+	freed    chan struct{} // capacity 1: a read was returned
 }
 
 func newBudget(requests int, bytes int64) *budget {
 	return &budget{requests: requests, bytes: bytes, all: bytes, freed: make(chan struct{}, 1)}
 }
 
-// take waits for one request and n bytes. A request that is larger than the whole budget waits until it is
-// alone.
+// take waits until one more read of n bytes may run. A read larger than the whole budget waits until it is alone.
 func (b *budget) take(ctx context.Context, n int64) error {
 	for !b.try(n) {
 		select {

@@ -8,15 +8,15 @@ import (
 	"sync"
 )
 
-// Client is the reading side of a connection: what the kernel is for a node. Reads may be under way at the same time,
-// and are answered in any order.
+// Client is the reading side of a connection, in place of the kernel. Reads may run concurrently, and are answered in
+// any order.
 type Client struct {
 	conn net.Conn
 
-	mu      sync.Mutex // around writing, too
+	mu      sync.Mutex // also held while writing
 	next    uint64
 	waiting map[uint64]*reading
-	err     error // why the connection is over
+	err     error // why the connection has ended
 }
 
 type reading struct {
@@ -24,15 +24,14 @@ type reading struct {
 	done chan error
 }
 
-// NewClient reads from a connection that is past its handshake, such as the one that KernelDevice would be given.
-// Close it.
+// NewClient returns a client for a connection that is past its handshake, such as one for KernelDevice. Close it.
 func NewClient(c net.Conn) *Client {
 	k := &Client{conn: c, waiting: map[uint64]*reading{}}
 	go k.receive()
 	return k
 }
 
-// Dialed is a Client of a server that was just connected to: it asks for the export of that name.
+// Dialed returns a Client for a new connection to a server. It does the handshake for the export of that name.
 func Dialed(c net.Conn, export string) (*Client, error) {
 	if _, err := enter(c, export); err != nil {
 		return nil, fmt.Errorf("nbd export %q: %w", export, err)
@@ -73,7 +72,7 @@ func (k *Client) send(r *reading, off int64) error {
 	return nil
 }
 
-// receive gives answers to those who wait, until the connection is over.
+// receive passes replies to the waiting reads, until the connection ends.
 func (k *Client) receive() {
 	for {
 		if err := k.answer(); err != nil {
@@ -103,7 +102,7 @@ func (k *Client) answer() error {
 	delete(k.waiting, handle)
 	k.mu.Unlock()
 	if r == nil {
-		return fmt.Errorf("nbd reply: to request %d, which nobody made", handle)
+		return fmt.Errorf("nbd reply: unknown request %d", handle)
 	}
 	if e := Errno(binary.BigEndian.Uint32(head[4:])); e != 0 {
 		r.done <- e
@@ -114,12 +113,13 @@ func (k *Client) answer() error {
 	return err
 }
 
-// Close ends the connection as the kernel does: it says so first, so that the server does not wait for another.
+// Close ends the connection as the kernel does: it sends a disconnect first, so that the server does not wait for
+// another request.
 func (k *Client) Close() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	b := binary.BigEndian.AppendUint32(nil, magicRequest)
 	b = binary.BigEndian.AppendUint32(b, cmdDisconnect)
-	_, _ = k.conn.Write(append(b, make([]byte, 20)...)) // it may be gone already
+	_, _ = k.conn.Write(append(b, make([]byte, 20)...)) // the server may be gone already
 	return k.conn.Close()
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// dialed is a Client of a server over data.
+// dialed returns a Client of a server of data.
 func dialed(t *testing.T, data []byte, export string) (*Client, error) {
 	t.Helper()
 	path := listen(t, &exportServer{Exports: []Export{{Name: "root", Device: &memory{data: data}}}})
@@ -57,7 +57,7 @@ func TestClientOfAnExportThatIsNotThere(t *testing.T) {
 	}
 }
 
-// A server that goes away, or says what nobody asked for, ends all reads with an error.
+// A server that closes the connection, or sends an unknown reply, ends all reads with an error.
 func TestClientWhoseServerGoes(t *testing.T) {
 	for name, last := range map[string][]byte{
 		"nothing":         nil,

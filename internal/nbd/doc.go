@@ -1,12 +1,8 @@
 // Package nbd serves the Network Block Device protocol, and connects a socket to the Linux kernel's NBD driver.
 //
-// A connection has two parts: a handshake, in which a client picks an export by name, and the transmission, in which
-// requests carry a handle and are answered in any order. The kernel's driver does no handshake: netlink gives it size
-// and flags, and the socket starts with the transmission (Server.ServeKernel). Enter and Client are the client's side,
-// for servers of other programs.
-//
 // It owns the connection. The block daemon serves with it; volumes connect with it. Devices are read-only here: a
-// request that writes is refused with EPERM. A client that breaks the framing is disconnected. It must never allocate
-// by a number from a client before that number is checked against a limit. The protocol is doc/proto.md of the nbd
-// project; constants have its names without NBD_.
+// request that writes is refused with EPERM. A client that breaks the framing is disconnected.
+//
+// It must never allocate by a number from a client before that number is checked against a limit. The protocol is
+// doc/proto.md of the nbd project; constants have its names without NBD_.
 package nbd

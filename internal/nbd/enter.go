@@ -8,14 +8,13 @@ import (
 	"net"
 )
 
-// Entered is what a server says of an export.
+// Entered is what a server tells about an export.
 type Entered struct {
 	Size  int64  // bytes
-	Flags uint16 // what the device can do, for KernelDevice
+	Flags uint16 // transmission flags, for KernelDevice
 }
 
-// Enter goes through the handshake of a connection that KernelDevice is given afterwards: it asks for the export of
-// that name.
+// Enter does the handshake of a connection for the export of that name. Give the connection to KernelDevice afterwards.
 func Enter(c net.Conn, export string) (Entered, error) {
 	about, err := enter(c, export)
 	if err != nil {
@@ -24,14 +23,15 @@ func Enter(c net.Conn, export string) (Entered, error) {
 	return Entered{Size: int64(binary.BigEndian.Uint64(about)), Flags: binary.BigEndian.Uint16(about[8:])}, nil
 }
 
-// enter uses the option that every server knows. It returns size (8 bytes) and transmission flags (2).
+// enter does the handshake with the option that every server knows. It returns size (8 bytes) and transmission flags
+// (2), and padding.
 func enter(c net.Conn, export string) ([]byte, error) {
 	var greeting [18]byte
 	if _, err := io.ReadFull(c, greeting[:]); err != nil {
 		return nil, err
 	}
 	if binary.BigEndian.Uint64(greeting[:]) != magicInit || binary.BigEndian.Uint64(greeting[8:]) != magicOption {
-		return nil, errors.New("not an NBD server of the fixed newstyle")
+		return nil, errors.New("not an NBD server with the fixed newstyle handshake")
 	}
 	flags := binary.BigEndian.Uint16(greeting[16:]) & (flagFixedNewstyle | flagNoZeroes)
 	b := binary.BigEndian.AppendUint32(nil, uint32(flags))

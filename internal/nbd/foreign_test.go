@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// run runs a foreign program and returns what it wrote; the test is skipped when there is none.
+// run runs a foreign program and returns its output. It skips the test if the program is missing.
 func run(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil {
@@ -82,7 +82,7 @@ func TestForeignQemu(t *testing.T) {
 	if strings.Contains(out, "failed") || strings.Count(out, "ops;") != 3 {
 		t.Errorf("qemu-io reads badly:\n%s", out)
 	}
-	// Exit status 1 and a word about read-only is what a client that wants to write must get.
+	// A client that wants to write must get exit status 1 and a message about read-only.
 	cmd := exec.CommandContext(t.Context(), "qemu-io", "-f", "raw", "-c", "write 0 4096", url)
 	if out, err := cmd.CombinedOutput(); err == nil {
 		t.Errorf("qemu-io may write:\n%s", out)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// script is a connection that says what the fuzzer wants and listens to anything.
+// script is a connection that sends the fuzzer's bytes and accepts any.
 type script struct{ in *bytes.Reader }
 
 func (s script) Read(p []byte) (int, error)       { return s.in.Read(p) }
@@ -19,8 +19,8 @@ func (s script) SetDeadline(time.Time) error      { return nil }
 func (s script) SetReadDeadline(time.Time) error  { return nil }
 func (s script) SetWriteDeadline(time.Time) error { return nil }
 
-// FuzzServer gives a server whatever bytes a client might send, handshake and transmission. The server must
-// come to an end, and never read outside of the device: memory.ReadAt would panic.
+// FuzzServer sends a server any bytes, in handshake and transmission. The server must end, and never read outside of
+// the device: memory.ReadAt would panic.
 func FuzzServer(f *testing.F) {
 	greeting := encode(uint32(flagFixedNewstyle | flagNoZeroes))
 	enter := encode(greeting, uint64(magicOption), uint32(optExportName), uint32(4), "root")
@@ -39,7 +39,7 @@ func FuzzServer(f *testing.F) {
 	})
 }
 
-// FuzzParseInfo checks that what is accepted fits what was given.
+// FuzzParseInfo checks that accepted values fit the input.
 func FuzzParseInfo(f *testing.F) {
 	f.Add(encode(uint32(4), "root", uint16(1), uint16(3)))
 	f.Add(encode(uint32(0), uint16(0)))

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// exportServer negotiates with clients that are not the kernel, so that foreign programs can read what Server sends.
+// exportServer does the handshake with clients other than the kernel, so that foreign programs can read from Server.
 type exportServer struct {
 	Server
 	Exports []Export
@@ -19,7 +19,7 @@ type exportServer struct {
 
 // Export is one device as clients see it.
 type Export struct {
-	Name        string // "" is what a client gets that asks for no name
+	Name        string // "": the export of a client that names none
 	Description string
 	Device      Device
 }
@@ -72,13 +72,13 @@ func (s *exportServer) Serve(ctx context.Context, l net.Listener) error {
 			return fmt.Errorf("nbd: accept on %s: %w", l.Addr(), err)
 		}
 		conns.Go(func() {
-			_ = s.ServeConn(ctx, c) // a client that misbehaves is cut off
+			_ = s.ServeConn(ctx, c) // a client that breaks the protocol is disconnected
 		})
 	}
 }
 
-// ServeConn negotiates with one client and serves it. It returns nil when the client said goodbye or hung up
-// between requests, and closes c.
+// ServeConn does the handshake with one client and serves it. It returns nil when the client disconnected or hung up
+// between requests. It closes c.
 func (s *exportServer) ServeConn(ctx context.Context, c net.Conn) error {
 	defer c.Close()
 	stop := context.AfterFunc(ctx, func() { c.Close() })
@@ -99,14 +99,14 @@ func (s *exportServer) ServeConn(ctx context.Context, c net.Conn) error {
 	return s.transmit(ctx, c, dev)
 }
 
-// handshake is the fixed newstyle negotiation with one client.
+// handshake is the fixed newstyle handshake with one client.
 type handshake struct {
 	conn     net.Conn
 	exports  []Export
 	noZeroes bool
 }
 
-// run returns the device that the client picked, or nil when it left in good order.
+// run returns the device that the client picked, or nil when the client aborted properly.
 func (h *handshake) run() (Device, error) {
 	var greeting []byte
 	greeting = binary.BigEndian.AppendUint64(greeting, magicInit)
@@ -171,7 +171,7 @@ func (h *handshake) option(opt uint32, data []byte) (dev Device, done bool, err 
 		dev, err = h.exportName(data)
 		return dev, true, err
 	case opt == optAbort:
-		// The client may hang up without waiting for the answer, and is right to.
+		// The protocol allows the client to hang up without waiting for the answer.
 		_ = h.reply(opt, repAck, nil)
 		return nil, true, nil
 	case opt == optList:
@@ -183,7 +183,7 @@ func (h *handshake) option(opt uint32, data []byte) (dev Device, done bool, err 
 	return nil, false, h.reply(opt, repErrUnsup, nil)
 }
 
-// exportName is the option of old clients: it has no way to say no but hanging up.
+// exportName handles the option of older clients. The only way to refuse it is to hang up.
 func (h *handshake) exportName(name []byte) (Device, error) {
 	e := h.find(string(name))
 	if e == nil {
@@ -239,7 +239,7 @@ func (h *handshake) find(name string) *Export {
 			return &h.exports[i]
 		}
 	}
-	// The default export: with one device there is no doubt what an empty name means.
+	// The default export: with one device, an empty name means that device.
 	if name == "" && len(h.exports) == 1 {
 		return &h.exports[0]
 	}

@@ -45,19 +45,17 @@ type KernelDevice struct {
 	Index     int    // N
 	Size      int64  // bytes
 	BlockSize int    // bytes; 0: 4096
-	Flags     uint16 // what the device can do, as its server says; 0: it is read
-	Backend   string // an id of what is attached; a reconnect must name the same, kernel 5.14 and later
+	Flags     uint16 // transmission flags of the server; 0: read-only
+	Backend   string // id of the attached export; a reconnect must name the same; kernel 5.14 and later
 
-	// DeadTimeout is how long reads wait for a reconnect after the socket died. The driver fails reads at
-	// once when it is zero.
+	// DeadTimeout is how long reads wait for a reconnect after the socket died, in whole seconds. 0: the driver fails
+	// reads at once.
 	DeadTimeout time.Duration
 }
 
-// Connect gives the kernel one end of a socket pair and makes the device ready to read. The kernel keeps its
-// own reference to the socket: close sock after it.
-//
-// There is no request time-out, and exactly one socket: with two sockets and no time-out, kernels 6.1 and
-// 6.12 mark both dead after 30 s without an answer and never resume.
+// Connect gives the kernel one end of a socket pair and makes the device ready to read. The kernel keeps its own
+// reference: close sock afterwards. There is no request timeout, and exactly one socket: with two sockets and no
+// timeout, kernels 6.1 and 6.12 mark both dead after 30 s without an answer.
 func (k KernelDevice) Connect(sock *os.File) error {
 	block := k.BlockSize
 	if block == 0 {
@@ -74,13 +72,13 @@ func (k KernelDevice) Connect(sock *os.File) error {
 		u64(attrDeadTimeout, uint64(k.DeadTimeout/time.Second)))
 }
 
-// Reconnect gives the kernel a new socket in place of one that died. It fails with ENOSPC while the kernel
-// still believes in the old one: try again a little later.
+// Reconnect gives the kernel a new socket in place of one that died. It fails with ENOSPC while the kernel takes the
+// old one for alive: try again a little later.
 func (k KernelDevice) Reconnect(sock *os.File) error {
 	return k.call("reconnect", genlReconfigure, sock)
 }
 
-// Disconnect detaches the device. Reads that wait are failed.
+// Disconnect detaches the device. Waiting reads fail.
 func (k KernelDevice) Disconnect() error { return k.call("disconnect", genlDisconnect, nil) }
 
 // Connected asks the kernel whether the device is attached.
@@ -142,7 +140,7 @@ func u64(attr int, v uint64) *nl.RtAttr {
 	return nl.NewRtAttr(attr, binary.NativeEndian.AppendUint64(nil, v))
 }
 
-// parseStatus reads the answer to STATUS for one device: a device list of one item.
+// parseStatus parses the answer to STATUS for one device: a device list with one item.
 func parseStatus(msg []byte) (connected bool, err error) {
 	if len(msg) < nl.SizeofGenlmsg {
 		return false, errors.New("nbd: status: answer is too short")
@@ -159,7 +157,7 @@ func parseStatus(msg []byte) (connected bool, err error) {
 	return len(up) > 0 && up[0] != 0, err
 }
 
-// nested returns the payload of the first attribute of a type, nil when there is none.
+// nested returns the payload of the first attribute of a type, or nil.
 func nested(b []byte, typ uint16) ([]byte, error) {
 	attrs, err := nl.ParseRouteAttr(b)
 	if err != nil {

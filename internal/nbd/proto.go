@@ -38,10 +38,10 @@ const (
 	cmdWriteZeroes = 6
 )
 
-// cmdFlagFUA may stand on any command and means nothing for a read-only export.
+// cmdFlagFUA may be set on any command and has no effect on a read-only export.
 const cmdFlagFUA = 1 << 0
 
-// Errno is an error value of the protocol, which are those of Linux.
+// Errno is an error value of the protocol. The values are those of Linux.
 type Errno uint32
 
 // The error values that this server sends.
@@ -53,7 +53,7 @@ const (
 	ESHUTDOWN Errno = 108
 )
 
-// Error makes an Errno an error, so that a Device may choose the value.
+// Error makes Errno an error, so that a Device can choose the value that is sent.
 func (e Errno) Error() string {
 	switch e {
 	case EPERM:
@@ -77,7 +77,7 @@ const requestSize = 28
 type request struct {
 	Flags   uint16
 	Command uint16
-	Handle  uint64 // chosen by the client, sent back as it is
+	Handle  uint64 // chosen by the client, sent back unchanged
 	Offset  uint64
 	Length  uint32
 }

@@ -61,7 +61,7 @@ func listen(t *testing.T, s *exportServer) string {
 	return path
 }
 
-// client is a raw client, which can say what no good client would.
+// client is a raw client, which can break the protocol.
 type client struct {
 	t *testing.T
 	net.Conn
@@ -128,7 +128,7 @@ func (c client) optionReply(opt uint32) (typ uint32, answer []byte) {
 	return binary.BigEndian.Uint32(h[12:]), c.recv(int(binary.BigEndian.Uint32(h[16:])))
 }
 
-// enter goes through the handshake by EXPORT_NAME.
+// enter does the handshake with EXPORT_NAME.
 func (c client) enter(name string) {
 	c.t.Helper()
 	c.greeting()
@@ -155,7 +155,7 @@ func (c client) closed() {
 	c.t.Helper()
 	if n, err := io.Copy(io.Discard, c); err != nil || n != 0 {
 		if !errors.Is(err, net.ErrClosed) && err != nil {
-			return // reset: hung up with our bytes unread
+			return // reset: the server hung up before it read our bytes
 		}
 		c.t.Fatalf("server sent %d more bytes instead of hanging up (%v)", n, err)
 	}

@@ -22,10 +22,11 @@ type transmission struct {
 
 	out sync.Mutex // one answer at a time on conn
 
-	buffers sync.Pool // of *[pooled]byte, for the reads that a file system makes
+	buffers sync.Pool // of *[pooled]byte, for reads of usual size
 }
 
-// pooled covers the kernel's usual read-ahead; only the bytes that a read fills are ever touched.
+// pooled is the size of pooled buffers, in bytes. It covers the kernel's usual read-ahead. A smaller read touches only
+// the pages that it fills.
 const pooled = 128 << 10
 
 func (t *transmission) buffer(n uint32) (p []byte, done func()) {
@@ -54,11 +55,11 @@ func (s *Server) transmit(ctx context.Context, c net.Conn, dev Device) error {
 	t.prompt, _ = dev.(Prompt)
 	err := t.loop(ctx)
 	if err != nil {
-		// Nobody is there to take the answers of the reads that still run.
+		// No client takes the answers of the reads that still run.
 		cancel(err)
 	}
 	t.reads.Wait()
-	// A write that failed says more than the read that failed because of it.
+	// A failed write tells more than the read that failed because of it.
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) && !errors.Is(err, io.EOF) {
 		err = cause
 	}
@@ -97,7 +98,7 @@ func (t *transmission) loop(ctx context.Context) error {
 	}
 }
 
-// refuse answers everything that is not a read. A payload is skipped, so that the framing holds.
+// refuse answers every request that is not a read. It skips a payload, to keep the framing.
 func (t *transmission) refuse(in io.Reader, r request) error {
 	var e Errno
 	switch r.Command {
@@ -132,7 +133,7 @@ func (t *transmission) check(r request) Errno {
 	return 0
 }
 
-// startRead answers at once what needs no waiting; for anything else it waits for room and reads in the background.
+// startRead answers a read at once if it can. Otherwise it waits for room in the budget and reads in the background.
 func (t *transmission) startRead(ctx context.Context, r request) error {
 	if e := t.check(r); e != 0 {
 		return t.answer(r.Handle, e, nil)
@@ -149,7 +150,7 @@ func (t *transmission) startRead(ctx context.Context, r request) error {
 		defer done()
 		e := errno(t.dev.ReadAt(ctx, p, int64(r.Offset)))
 		if ctx.Err() != nil {
-			// Not an error of the device: the connection ends, and the kernel asks again on the next one.
+			// Not an error of the device: the connection ends, and the kernel repeats the request on the next one.
 			return
 		}
 		if e != 0 {
@@ -163,8 +164,8 @@ func (t *transmission) startRead(ctx context.Context, r request) error {
 	return nil
 }
 
-// readNow answers a read if its device can do so without waiting. To hand it to a goroutine of its own would wake
-// another thread, on a machine that boots, for what is a copy of some pages.
+// readNow answers a read if its device can do so without waiting. Another goroutine would wake another thread of a
+// booting machine, to copy a few pages.
 func (t *transmission) readNow(r request) (answered bool, err error) {
 	if t.prompt == nil || r.Length > pooled {
 		return false, nil

@@ -74,7 +74,7 @@ func TestTransmissionCutOff(t *testing.T) {
 	}
 }
 
-// Answers come when they are ready: the first read waits until the second one was answered.
+// Answers are sent when they are ready: here the first read waits until the second was answered.
 func TestAnswersOutOfOrder(t *testing.T) {
 	second := make(chan struct{})
 	dev := &memory{data: randomBytes(8192), before: func(ctx context.Context, off int64) error {
@@ -103,7 +103,7 @@ func TestAnswersOutOfOrder(t *testing.T) {
 	c.recv(4096)
 }
 
-// quick is a device that can answer everything but its first page at once, and nothing otherwise.
+// quick is a device that answers all but its first page at once.
 type quick struct{ memory }
 
 func (q *quick) ReadNow(p []byte, off int64) bool {
@@ -114,7 +114,7 @@ func (q *quick) ReadNow(p []byte, off int64) bool {
 	return true
 }
 
-// A read that waits for nothing is answered at once, also while another one waits.
+// A read that needs no waiting is answered at once, even while another one waits.
 func TestPromptAnswers(t *testing.T) {
 	dev := &quick{memory{data: randomBytes(8192), before: func(ctx context.Context, off int64) error {
 		if off != 0 {
@@ -153,7 +153,7 @@ func TestDeviceErrors(t *testing.T) {
 	}
 }
 
-// However many requests a client sends, only so many are read at a time; all are answered.
+// The number of concurrent reads of a client is bounded, and all its requests are answered.
 func TestReadsAreBounded(t *testing.T) {
 	var running, most atomic.Int32
 	release := make(chan struct{})
@@ -167,7 +167,7 @@ func TestReadsAreBounded(t *testing.T) {
 			}
 		}
 		if n == 4 {
-			full() // the bound is reached: nobody waits from here on
+			full() // the bound is reached: no read waits from here on
 		}
 		<-release
 		return nil
@@ -195,7 +195,7 @@ func TestReadsAreBounded(t *testing.T) {
 	}
 }
 
-// One read may be larger than the buffer budget; it is then alone, and others go on after it.
+// One read may be larger than the buffer budget. It then runs alone, and others continue after it.
 func TestReadLargerThanBudget(t *testing.T) {
 	dev := &memory{data: randomBytes(1 << 20)}
 	c := dial(t, listen(t, &exportServer{Exports: []Export{{Device: dev}}, Server: Server{Buffer: 8192}}))
@@ -213,7 +213,7 @@ func TestReadLargerThanBudget(t *testing.T) {
 	}
 }
 
-// ServeKernel is the transmission alone, on one end of a socket pair.
+// The transmission alone works on one end of a socket pair, as ServeKernel uses it.
 func TestServeKernel(t *testing.T) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

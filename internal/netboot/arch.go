@@ -2,17 +2,17 @@ package netboot
 
 import "fmt"
 
-// Arch is the architecture a client names when it asks for a boot file: DHCPv4 option 93, DHCPv6 option 61.
-// The numbers are IANA's (Processor Architecture Types).
+// Arch is the architecture that a client names when it requests a boot file: DHCPv4 option 93, DHCPv6 option 61. The
+// numbers are IANA's (Processor Architecture Types).
 type Arch uint16
 
-// The architectures that are told apart here.
+// The architectures that Pando distinguishes.
 const (
 	BIOS      Arch = 0
 	EFIIA32   Arch = 6
 	EFIX64    Arch = 7
-	EFIX64EBC Arch = 9  // RFC 4578 says EFI byte code; firmware that sends it is x86-64 (RFC 4578 errata)
-	EFIARM64  Arch = 11 //
+	EFIX64EBC Arch = 9 // EFI byte code in RFC 4578; firmware that sends it is x86-64 (RFC 4578 errata)
+	EFIARM64  Arch = 11
 	HTTPIA32  Arch = 15
 	HTTPX64   Arch = 16
 	HTTPARM64 Arch = 19
@@ -29,7 +29,7 @@ const (
 	ClassARM64 Class = "efi-arm64"
 )
 
-// Class returns what firmware of this architecture can start, and false for one that nothing is known of.
+// Class returns the class of firmware of this architecture, and false for an unknown architecture.
 func (a Arch) Class() (Class, bool) {
 	switch a {
 	case BIOS:

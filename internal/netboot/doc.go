@@ -6,6 +6,6 @@
 // build that firmware of one class can start. Of the scripts that iPXE runs, Chain is the same for all machines and
 // makes iPXE send its identity; Script is made for one node.
 //
-// It owns no state but the queue's. The rooms of the server that answer firmware call it. It must never do I/O, read a
+// It owns no state but the queue's. The server's packages that answer firmware call it. It must never do I/O, read a
 // clock or parse DHCP, so that the same decisions serve DHCPv4, proxyDHCP and HTTP.
 package netboot

@@ -3,28 +3,27 @@ package netboot
 import "time"
 
 const (
-	// filled is the share of its link that a server sends at least when loads, and not the firmware of nodes, are
-	// at their limit.
+	// filled is the share of its link that a server sends at least while the loads are the limit. If it sends less,
+	// the firmware of the nodes is the limit.
 	filled = 0.8
-	// maxSlowNodes is how many times as many nodes as by the links load at the same time at most, however slow firmware
-	// seems to be: a server's link that is slower than it is said to be looks the same, and must not be shared by
-	// all.
+	// maxSlowNodes bounds how many times the number of slots grows for slow firmware. A server's link that is slower
+	// than configured looks the same, and all nodes must not share it at once.
 	maxSlowNodes = 8
-	// hush is after how long without a byte the silence says nothing of firmware: nodes are turned off, or a cable
-	// is pulled.
+	// hush is the longest pause between two sent bytes that counts as slow firmware. A longer one says nothing about
+	// firmware: nodes were turned off, or a cable was pulled.
 	hush = time.Second
 )
 
-// flow is what left for all nodes while all slots were taken.
+// flow is what the server sent to all nodes while all slots were taken.
 type flow struct {
-	noted time.Time // last word or byte
+	noted time.Time // time of the last request or byte
 	took  time.Duration
 	bytes int64
-	idle  bool // the link was, when this was looked at last
+	idle  bool // the link was idle at the last check
 }
 
-// count notes bytes that left, or none when a slot is about to be taken or freed. Time counts from the first byte
-// on: the first nodes of a storm connect and ask at the same moment, which later ones do while others load.
+// count records bytes that were sent; 0 when a slot is about to be taken or freed. Time counts from the first byte:
+// the first nodes of a storm connect and request at the same moment, while later nodes do so as others load.
 func (q *Queue) count(now time.Time, bytes int64) {
 	took := now.Sub(q.flow.noted)
 	q.flow.noted = now
@@ -37,9 +36,8 @@ func (q *Queue) count(now time.Time, bytes int64) {
 	q.flow.bytes += bytes
 }
 
-// learn looks at what nodes take of the server's link, when as much left as one load for each slot has. All are
-// looked at together: how two of them share the link says nothing, and who stands still or breaks off leaves it to
-// the others.
+// learn checks how much of the server's link the nodes use, once one load for each slot was sent. It measures all
+// nodes together: how two of them share the link says nothing, and the others use what a stalled node leaves.
 func (q *Queue) learn() {
 	if q.flow.bytes < int64(q.slots)*leastK {
 		return
@@ -56,28 +54,28 @@ func (q *Queue) learn() {
 	q.slots = q.links.Slots()
 }
 
-// SetNode tells the queue what a node can receive. What was learned with another rate is learned anew; who has a slot
-// keeps it.
+// SetNode tells the queue what a node can receive, in bytes a second. The queue forgets what it measured at another
+// rate. Nodes that have a slot keep it.
 func (q *Queue) SetNode(rate int64) {
 	q.set.Node = rate
 	q.links = q.set
 	q.slots, q.took, q.flow = q.links.Slots(), q.links.Load(), flow{noted: q.flow.noted}
 }
 
-// faster is what firmware may take in a second where the link is full, and nobody can see it: a little more each
-// time, until a node's link is the limit, or the server's is idle again.
+// faster returns a higher estimate of what firmware takes, in bytes a second. While the link is full this cannot be
+// measured. So the estimate grows until a node's link is the limit, or the server's link is idle again.
 func (q *Queue) faster() int64 { return min(q.set.Node, q.links.Node+q.links.Node/8+1) }
 
-// slower is what firmware takes in a second where the link was idle twice: the first time the root may have been on
-// it, which the first node that boots has from the server.
+// slower returns the measured rate of firmware, in bytes a second. It is used after two idle checks in a row: in the
+// first one, the first booted node may have used the link to read its root from the server.
 func (q *Queue) slower(together float64) int64 {
 	return min(q.set.Node, max(q.slowest(), int64(together)/int64(q.slots)))
 }
 
-// slowest is what firmware is taken to load at least.
+// slowest returns the lowest rate that is assumed for firmware, in bytes a second. It follows from maxSlowNodes.
 func (q *Queue) slowest() int64 {
 	return max(1, min(q.set.Node, 2*q.set.Server/int64(maxSlowNodes*q.set.Slots())))
 }
 
-// Rest is how many bytes of a load need no slot any more, with the slots that there are: see Links.Rest.
+// Rest returns how many bytes at the end of a load need no slot, with the present number of slots: see Links.Rest.
 func (q *Queue) Rest() int64 { return q.links.Rest() }

@@ -7,10 +7,10 @@ import (
 	"pando/internal/fleet"
 )
 
-// step is how finely time passes in a site.
+// step is the length of a clock step in a site.
 const step = 10 * time.Millisecond
 
-// site is a server whose link is shared by nodes with firmware of some rate. There is always one more that wants K.
+// site is a server and nodes that share its link; their firmware has some rate. There is always one more node to load.
 type site struct {
 	q        *Queue
 	now      time.Time
@@ -20,13 +20,13 @@ type site struct {
 	nodes    int // so far
 }
 
-// loading is a node that has its script.
+// loading is a node that loads.
 type loading struct {
 	mac    fleet.MAC
 	number uint64
 	begins time.Time
 	left   float64
-	stop   float64 // it breaks off, or says nothing more, when so much is left
+	stop   float64 // bytes left when it breaks off or goes silent
 	silent bool
 }
 
@@ -34,7 +34,7 @@ func newSite(l Links) *site {
 	return &site{q: NewQueue(l), now: time.Unix(1000, 0), ends: func(int) (float64, bool) { return 0, false }}
 }
 
-// admit gives scripts to as many as may load.
+// admit gives scripts to as many nodes as may load.
 func (s *site) admit() {
 	for {
 		mac := fleet.MAC{2, 0, 0, byte(s.nodes >> 16), byte(s.nodes >> 8), byte(s.nodes)}
@@ -48,7 +48,7 @@ func (s *site) admit() {
 	}
 }
 
-// pass lets a step of time pass: who loads has its share of the link, or what its firmware takes.
+// pass advances the clock by a step. Each loading node gets its share of the link, or what its firmware takes.
 func (s *site) pass() {
 	s.admit()
 	s.now = s.now.Add(step)
@@ -82,7 +82,8 @@ func (s *site) send(x *loading, bytes float64) {
 	}
 }
 
-// load lets so much time pass with firmware of some rate, and returns the fewest and most slots of its second half.
+// load advances the clock by a time, with firmware of some rate, and returns the fewest and most slots of its second
+// half.
 func (s *site) load(firmware float64, during time.Duration) (least, most int) {
 	s.firmware = firmware
 	least = 1 << 30
@@ -98,8 +99,8 @@ func (s *site) load(firmware float64, during time.Duration) (least, most int) {
 
 const mbit = 125_000
 
-// As many nodes are admitted as fill the server's link, and at most twice as many, when their firmware takes a part
-// of theirs; as few as before when it takes more, and again.
+// If the firmware of nodes takes only a part of their links, as many nodes are admitted as fill the server's link, and
+// at most twice as many. If it takes more again, the number of slots goes back to the first one.
 func TestQueueLearnsFirmware(t *testing.T) {
 	for _, x := range []struct {
 		links       Links
@@ -112,7 +113,7 @@ func TestQueueLearnsFirmware(t *testing.T) {
 		{Links{1000 * mbit, 100 * mbit}, 100 * mbit, 20, 20},
 		{Links{10_000 * mbit, 1000 * mbit}, 200 * mbit, 35, 100},
 		{Links{100 * mbit, 1000 * mbit}, 20 * mbit, 3, 10},
-		{Links{1000 * mbit, 1000 * mbit}, 10 * mbit, 16, 16}, // and not 200
+		{Links{1000 * mbit, 1000 * mbit}, 10 * mbit, 16, 16}, // the links alone allow 200
 	} {
 		s := newSite(x.links)
 		before := x.links.Slots()
@@ -145,8 +146,8 @@ func TestQueueLearnsFirmware(t *testing.T) {
 	}
 }
 
-// Nodes that break off, stand still or are turned off are not taken for slow firmware. Where they leave the link
-// idle all the same, more are admitted, within bounds, and as few as before when it is over.
+// Nodes that break off, stall or are turned off do not count as slow firmware. If they leave the link idle all the
+// same, more nodes are admitted, within bounds. Afterwards the number of slots goes back to the first one.
 func TestQueueLearnsNothingOfFailures(t *testing.T) {
 	links := Links{1000 * mbit, 1000 * mbit}
 	for name, x := range map[string]struct {
@@ -176,7 +177,7 @@ func TestQueueLearnsNothingOfFailures(t *testing.T) {
 	}
 }
 
-// A clock that stands still, loads of nothing, and transfers of nobody teach nothing.
+// A clock that does not advance, empty loads, and transfers of unknown nodes change nothing.
 func TestQueueLearnsNothingOfNothing(t *testing.T) {
 	q, now := NewQueue(Links{1000 * mbit, 1000 * mbit}), time.Unix(1000, 0)
 	for i := range byte(200) {

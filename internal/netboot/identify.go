@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// Kind is what kind of program asks.
+// Kind is the kind of program that sends a request.
 type Kind string
 
 // The kinds of clients.
 const (
 	PXE      Kind = "pxe"        // a firmware's own PXE: wants a boot file by TFTP
 	HTTPBoot Kind = "http"       // UEFI HTTP Boot: wants a URL
-	IPXE     Kind = "ipxe"       // iPXE, in a ROM or started by us
+	IPXE     Kind = "ipxe"       // iPXE, in a ROM or started by Pando
 	Init     Kind = "pando-init" // the DHCP client of a node's /init: wants an address and nothing else
 	Other    Kind = "other"      // an operating system, a printer, ...
 )
@@ -24,8 +24,8 @@ const (
 // InitClass is the vendor class that the node's /init sends.
 const InitClass = "pando-init"
 
-// Fields are the parts of a DHCP message that tell who asks. They have the same meaning in DHCPv4 and
-// DHCPv6; numbers in the comments are DHCPv4 options.
+// Fields are the parts of a DHCP message that identify the client. They have the same meaning in DHCPv4 and DHCPv6;
+// numbers in the comments are DHCPv4 options.
 type Fields struct {
 	VendorClass string   // 60
 	UserClass   []byte   // 77, raw: iPXE sends a bare string, RFC 3004 wants length-prefixed ones
@@ -34,20 +34,21 @@ type Fields struct {
 	IPXE        []byte   // 175: iPXE's own options, encapsulated
 }
 
-// Client is who asks, as far as the packet tells.
+// Client is the sender of a request, as far as the packet identifies it.
 type Client struct {
 	Kind     Kind     `json:"kind"`
 	Arch     Arch     `json:"arch"` // 0 also when the client named none
 	UUID     string   `json:"uuid,omitempty"`
 	Features Features `json:"features,omitempty"` // iPXE only
-	Version  string   `json:"version,omitempty"`  // iPXE only; Debian's builds say 1.0.0 whatever they are
+	Version  string   `json:"version,omitempty"`  // iPXE only; Debian's builds report 1.0.0 in all releases
 	BusID    string   `json:"bus_id,omitempty"`   // iPXE only: bus type, vendor, device, "01:10:ec:81:39"
 }
 
 // Boots reports whether the client is firmware or a boot loader, so that its packet belongs to a boot.
 func (c Client) Boots() bool { return c.Kind == PXE || c.Kind == HTTPBoot || c.Kind == IPXE }
 
-// Identify tells who sent a packet with these fields. It never fails: what it cannot read is left out.
+// Identify returns the client that sent a packet with these fields. It never fails: it leaves out what it cannot
+// read.
 func Identify(f Fields) Client {
 	c := Client{Kind: kind(f), UUID: machineUUID(f.MachineID)}
 	for i, a := range f.architectures() {
@@ -64,8 +65,8 @@ func Identify(f Fields) Client {
 	return c
 }
 
-// architectures are those of option 93. Firmware that leaves it out still names one in its class, as
-// "PXEClient:Arch:00007:UNDI:003016" (PXE 2.1 table 2-1).
+// architectures returns those of option 93. Firmware that leaves the option out still names one in its vendor class,
+// as "PXEClient:Arch:00007:UNDI:003016" (PXE 2.1 table 2-1).
 func (f Fields) architectures() []uint16 {
 	_, after, named := strings.Cut(f.VendorClass, "Client:Arch:")
 	if len(f.Archs) > 0 || !named {
@@ -92,8 +93,8 @@ func kind(f Fields) Kind {
 	return Other
 }
 
-// isIPXE takes the user class in both its forms, and the encapsulated options for an iPXE whose user class
-// somebody changed. gPXE, iPXE's ancestor, sends the same options and no user class that matters.
+// isIPXE accepts the user class in both its forms. If somebody changed the user class, iPXE's encapsulated options
+// identify it. gPXE, iPXE's ancestor, sends the same options, and its user class does not matter.
 func isIPXE(f Fields) bool {
 	class := strings.TrimRight(string(f.UserClass), "\x00")
 	if class == "iPXE" || len(f.UserClass) == 5 && f.UserClass[0] == 4 && string(f.UserClass[1:]) == "iPXE" {
@@ -102,7 +103,7 @@ func isIPXE(f Fields) bool {
 	return len(f.IPXE) > 0
 }
 
-// Features are the option numbers of features that an iPXE says it has.
+// Features are the option numbers of the features that an iPXE reports.
 type Features []byte
 
 // The features that matter, numbered as in option 175 (iPXE: src/include/ipxe/features.h).
@@ -115,8 +116,8 @@ const (
 // Has reports whether the feature is there.
 func (fs Features) Has(f byte) bool { return slices.Contains(fs, f) }
 
-// Sufficient reports whether this iPXE can run our script: fetch by HTTP and start a Linux kernel the way
-// its platform does. Others are given our own build.
+// Sufficient reports whether this iPXE can run Pando's script: fetch by HTTP, and start a Linux kernel the way its
+// platform does. Other iPXE clients get the site's own build.
 func (c Client) Sufficient() bool {
 	image := byte(FeatureEFI)
 	if c.Arch == BIOS {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// loaderRun does what iPXE does with a script whose server is dead: nothing that it chains to is there, but for the
-// files of the disk that it was started from.
+// loaderRun runs a script like iPXE whose server is dead. Every chain command fails, except for files of the disk that
+// iPXE was started from.
 type loaderRun struct {
 	settings map[string]string
 	files    []string
@@ -16,7 +16,7 @@ type loaderRun struct {
 	left     bool // iPXE ended
 }
 
-// run goes through a script for so many lines at most.
+// run runs at most a number of lines of a script.
 func (m *loaderRun) run(script string, most int) {
 	lines := strings.Split(script, "\n")
 	for at := 0; at < len(lines) && most > 0 && !m.left; most-- {
@@ -43,7 +43,7 @@ func (m *loaderRun) expand(line string) string {
 	}
 }
 
-// line runs the commands of one line as "||" and "&&" have it, and returns a label to go to.
+// line runs the commands of one line by the rules of "||" and "&&", and returns a label to go to.
 func (m *loaderRun) line(line string) (label string) {
 	words, ok, run := strings.Fields(line), true, true
 	for len(words) > 0 && label == "" && !m.left {
@@ -86,7 +86,7 @@ func (m *loaderRun) command(words []string) (ok bool, label string) {
 		m.left = true
 	case "chain":
 		for _, f := range m.files {
-			m.left = m.left || f == last // with what that script does
+			m.left = m.left || f == last // that script makes iPXE leave
 		}
 		return false, ""
 	case "ifconf", "dhcp", "kernel", "initrd", "boot":
@@ -95,8 +95,8 @@ func (m *loaderRun) command(words []string) (ok bool, label string) {
 	return true, ""
 }
 
-// A machine whose server dies after it has a script goes on asking. One that was started from a boot medium, and
-// only that, leaves after some rounds, so that its medium starts what it has.
+// A machine whose server dies after the machine got a script repeats its requests. Only a machine that was started from
+// a boot medium leaves after some rounds, so that its medium starts what it has.
 func TestOnlyFromAMediumIsLeft(t *testing.T) {
 	in := start()
 	for _, action := range []Action{Start, Queued, Wait, Fail} {

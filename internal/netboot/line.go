@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// maxLine is what Linux takes on x86 (COMMAND_LINE_SIZE 2048, with its NUL).
+// maxLine is the longest kernel command line on x86: COMMAND_LINE_SIZE is 2048 with the NUL.
 const maxLine = 2047
 
-// CommandLine is the kernel command line of a node: what Pando needs, then in.Args. It refuses arguments
-// that iPXE would not hand over as they stand, and those that belong to Pando.
+// CommandLine returns the kernel command line of a node: what Pando needs, then in.Args. It refuses arguments that
+// iPXE would change, and those that only Pando sets.
 func CommandLine(in ScriptInput) (string, error) {
 	if len(in.Boot) != 16 || strings.Trim(string(in.Boot), "0123456789abcdef") != "" {
 		return "", fmt.Errorf("kernel command line of %s: boot id %q is not 16 hex digits", in.Node, in.Boot)
 	}
-	// initrd= names the file in iPXE's list that a kernel started by UEFI shall load.
+	// initrd= names the file in iPXE's list that a kernel started by UEFI has to load.
 	parts := []string{"initrd=initramfs", "pando.boot=" + string(in.Boot), "BOOTIF=" + in.MAC.BootIF()}
 	for _, arg := range in.Args {
 		if err := checkArg(arg); err != nil {
@@ -62,12 +62,12 @@ func checkBase(base string) error {
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" || u.Host == "" || u.Path != "" || u.RawQuery != "" || checkArg(base) != nil ||
 		strings.ContainsAny(base, " ") {
-		return fmt.Errorf("boot script: data path address %q is not http://HOST:PORT", base)
+		return fmt.Errorf("boot script: image port address %q is not http://HOST:PORT", base)
 	}
 	return nil
 }
 
-// text makes s safe to stand behind echo: one line, nothing that iPXE expands or takes for an operator.
+// text makes s safe to put after echo: one line, nothing that iPXE expands or treats as an operator.
 func text(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {

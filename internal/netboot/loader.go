@@ -8,9 +8,9 @@ import (
 // Loaders are the file names of the iPXE builds at hand, by the class of firmware that can start them.
 type Loaders map[Class]string
 
-// Candidates are the file names that a loader of a class has in Debian's package ipxe and in iPXE's own
-// releases, the best first. snponly drives the NIC through the firmware, as it was just proven to
-// work; the builds with all drivers come after it.
+// Candidates are the file names that a loader of a class has in Debian's package ipxe and in iPXE's own releases, the
+// best first. snponly comes first: it uses the firmware's NIC driver, which has just loaded a file. The other builds
+// have drivers of their own.
 func Candidates(c Class) []string {
 	switch c {
 	case ClassBIOS:
@@ -25,7 +25,7 @@ func Candidates(c Class) []string {
 	return nil
 }
 
-// owner reports which package has a loader of a class.
+// owner returns the package that has a loader of a class.
 func owner(c Class) string {
 	switch c {
 	case ClassARM64:
@@ -39,18 +39,17 @@ func owner(c Class) string {
 // Classes are all the classes, in a fixed order.
 func Classes() []Class { return []Class{ClassBIOS, ClassX64, ClassIA32, ClassARM64} }
 
-// Paths of the data path that boot files and scripts are served under.
+// Paths of boot files and scripts on the image port (8480).
 const (
 	FilePath   = "/boot/file/" // + the loader's name
 	ScriptPath = "/boot/script"
 )
 
-// NoBootFile is what begins the reason why a machine is given nothing to start.
+// NoBootFile begins the reason why a machine gets no boot file.
 const NoBootFile = "no boot file for"
 
-// BootFile decides what the client is told to load: a file name to fetch by TFTP, or a URL. base is the
-// data path's address as this client sees it, "http://10.0.0.1:8480". A client that does not boot gets
-// none, and no error.
+// BootFile decides what the client is told to load: a file name to fetch by TFTP, or a URL. base is the URL of the
+// image port as this client sees it, "http://10.0.0.1:8480". A client that does not boot gets "" and no error.
 func BootFile(c Client, l Loaders, base string) (string, error) {
 	if !c.Boots() {
 		return "", nil

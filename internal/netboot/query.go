@@ -12,9 +12,9 @@ import (
 	"pando/internal/fleet"
 )
 
-// settings are what iPXE tells about itself when it asks for its script: the query's name, and the iPXE
-// setting. What vendors put into SMBIOS strings travels as hex digits: :uristring leaves ";", "&", "#" and "+" as
-// they are.
+// settings are what iPXE reports about itself when it requests its script: the name in the query, and the iPXE
+// setting. Text that vendors write into SMBIOS is sent as hex digits: :uristring does not escape ";", "&", "#" and
+// "+".
 var settings = [...][2]string{
 	{"mac", "${mac:hexhyp}"}, {"ip", "${ip}"}, {"uuid", "${uuid}"}, {"busid", "${busid:hexraw}"},
 	{"arch", "${buildarch}"}, {"platform", "${platform}"}, {"version.hex", "${version:hexraw}"},
@@ -22,10 +22,10 @@ var settings = [...][2]string{
 	{"product.hex", "${product:hexraw}"}, {digestsSetting, "${" + digestsSetting + "}"},
 }
 
-// ErrNoMAC means that a request for a script does not tell whose: answer it with Chain.
+// ErrNoMAC means that a request for a script does not identify the machine. The answer is Chain.
 var ErrNoMAC = errors.New("request names no MAC address")
 
-// Query is what iPXE says about itself in the query of its request for a script.
+// Query is what iPXE reports about its machine in a request for a script.
 type Query struct {
 	MAC          fleet.MAC
 	IP           netip.Addr
@@ -40,17 +40,18 @@ type Query struct {
 	Digests      Ability // whether it verifies SHA-256 digests
 }
 
-// Ability is whether a loader has a command. Scripts try it, because versions say little about how a loader was built.
+// Ability is whether a loader has a command. A script tries the command, because versions do not say how a loader was
+// built.
 type Ability string
 
-// Abilities, as the setting that a script keeps them in.
+// Abilities, as the setting in which a script keeps them.
 const (
 	Untried Ability = ""
 	Lacks   Ability = "0"
 	Has     Ability = "1"
 )
 
-// ParseQuery parses the raw query of a request for ScriptPath. It is ErrNoMAC when there is none at all.
+// ParseQuery parses the raw query of a request for ScriptPath. It returns ErrNoMAC if the query has no MAC.
 func ParseQuery(raw string) (Query, error) {
 	v, err := url.ParseQuery(raw)
 	if err != nil {
@@ -74,7 +75,7 @@ func ParseQuery(raw string) (Query, error) {
 	return q, nil
 }
 
-// PCI returns vendor and device of the NIC that iPXE booted from, as Linux spells them in a modalias.
+// PCI returns vendor and device of the NIC that iPXE booted from: the numbers of a Linux modalias.
 func (q Query) PCI() (vendor, device uint16, ok bool) {
 	b, err := hex.DecodeString(strings.ReplaceAll(q.BusID, ":", ""))
 	if err != nil || len(b) != 5 || b[0] != 1 {
@@ -83,7 +84,8 @@ func (q Query) PCI() (vendor, device uint16, ok bool) {
 	return uint16(b[1])<<8 | uint16(b[2]), uint16(b[3])<<8 | uint16(b[4]), true
 }
 
-// Hardware is what the boot loader knows of the machine. An iPXE for BIOS is a 32-bit program on any x86 machine.
+// Hardware returns what the boot loader knows of the machine. An iPXE for BIOS is a 32-bit program on any x86
+// machine.
 func (q Query) Hardware() fleet.Hardware {
 	h := fleet.Hardware{Vendor: q.Manufacturer, Product: q.Product, Serial: q.Serial, UUID: q.UUID,
 		Architecture: map[string]string{"i386": "amd64", "x86_64": "amd64", "arm64": "arm64"}[q.Arch]}
@@ -93,7 +95,7 @@ func (q Query) Hardware() fleet.Hardware {
 	return h
 }
 
-// uuid is a UUID that a vendor set, in lower case.
+// uuid returns a UUID in lower case, "" if the vendor did not set one.
 func uuid(s string) string {
 	s = strings.ToLower(clip(s))
 	if strings.Trim(s, "0-") == "" || strings.Trim(s, "f-") == "" {
@@ -102,10 +104,10 @@ func uuid(s string) string {
 	return s
 }
 
-// clip bounds what a machine says of itself and drops what does not print.
+// clip shortens a text that a machine sent, and drops characters that cannot be printed.
 func clip(s string) string { return fleet.FirmwareText(s) }
 
-// smbios reads a string that the query has as hex digits.
+// smbios reads a text that the query has as hex digits.
 func smbios(v url.Values, name string) string {
 	b, err := hex.DecodeString(v.Get(name + ".hex"))
 	if err != nil {
@@ -128,29 +130,21 @@ func Chain(base string) []byte {
 // IPv6 router, which can take 16 seconds; it is for builds that do not know configurators.
 const exchange = "ifconf --configurator dhcp netX || ifconf --configurator dhcp || dhcp ||\n"
 
-// leaveAfter is how many rounds without an answer make iPXE leave the machine to the boot medium that it was
-// started from. A round takes ten seconds where DHCP still answers and only the server's program is gone, and some
-// fifty where nobody answers any more (iPXE of Debian 12).
+// leaveAfter is how many rounds without an answer make iPXE leave the machine to the boot medium that started it. A
+// round takes about ten seconds if only the server's program is gone, and about fifty if DHCP does not answer either
+// (iPXE of Debian 12).
 const leaveAfter = 4
 
-// How a script knows that iPXE was started from a boot medium (package media), and by whom. Both hold for nothing
-// else: firmware, and the loaders that it fetches, set no such thing and have no such disk behind them, and
-// machines started by them ask until they are answered.
+// How a script knows that a boot medium (package media) started iPXE. Firmware and the loaders that it fetches have
+// neither, so machines that they start repeat their requests until a server answers.
 const (
-	mediumSetting = "medium" // under BIOS, from the command line that GRUB gives it
-	// under UEFI, from the file system that it was started from: a script that leaves
+	mediumSetting = "medium" // under BIOS: a setting in the command line from GRUB
+	// under UEFI: a script on the file system that iPXE was started from
 	mediumLeave = "file:/pando/leave.ipx"
 )
 
-// writeAsk writes the part of a script that asks for the node's own script until it gets one. The script replaces
-// the one that runs, so that waiting for days does not nest.
-//
-// After a first failure comes an exchange and a second try at once: as autoexec.ipxe the script runs before iPXE
-// has opened a NIC, while ${ip} is set already from what the firmware left (seen with 1.21.1), so that nothing but
-// trying tells. Later exchanges renew what the server knows about the address, and find a server that moved.
-//
-// A machine with a boot medium can boot what it has. After some rounds its iPXE ends with an error, and its GRUB
-// starts that. Rounds count from zero in each script: one that came is a server that answers.
+// writeAsk writes the part of a script that requests the node's own script until it arrives. The new script replaces
+// the running one, so scripts do not nest, however long a machine waits.
 func writeAsk(b *bytes.Buffer, base string, seconds int) {
 	var ask strings.Builder
 	fmt.Fprintf(&ask, "chain --replace --autofree %s%s?", base, ScriptPath)
@@ -161,8 +155,13 @@ func writeAsk(b *bytes.Buffer, base string, seconds int) {
 		ask.WriteString(s[0] + "=" + s[1])
 	}
 	ask.WriteString(" ||\n")
+	// A second request follows a DHCP exchange at once: autoexec.ipxe runs before iPXE has opened a NIC, but the
+	// firmware has already set ${ip} (seen with iPXE 1.21.1), so only a request shows whether the network works.
+	// Later exchanges renew what the server knows about the address, and find a server that moved.
 	b.WriteString("set tries:int32 0 ||\n:ask\n" + ask.String() + exchange + ask.String())
 	fmt.Fprintf(b, "echo Pando: no answer from %s, asking again in %d seconds\n", base, seconds)
 	fmt.Fprintf(b, "sleep %d\ninc tries ||\niseq ${tries} %d || goto ask\n", seconds, leaveAfter)
+	// After some rounds iPXE from a boot medium ends with an error, and the medium's GRUB boots what it has. Rounds
+	// count from zero in each script: a script that arrived proves that a server answers.
 	fmt.Fprintf(b, "isset ${%s} && exit 1 ||\nchain --replace --autofree %s ||\ngoto ask\n", mediumSetting, mediumLeave)
 }

@@ -47,7 +47,7 @@ func TestParseQuery(t *testing.T) {
 	}
 }
 
-// Every setting that Chain asks for is one that ParseQuery reads.
+// Every setting that Chain sends is one that ParseQuery reads.
 func TestChainAsksWhatIsRead(t *testing.T) {
 	chain := string(Chain("http://10.0.0.1:8480"))
 	for name := range strings.SplitSeq(realQuery, "&") {
@@ -58,7 +58,7 @@ func TestChainAsksWhatIsRead(t *testing.T) {
 	}
 }
 
-// What firmware says arrives whole, whatever bytes it holds.
+// Texts of firmware arrive whole, whatever bytes they have.
 func TestQueryTextsArriveWhole(t *testing.T) {
 	for in, want := range map[string]string{
 		"SN&1#2;3+4%5":             "SN&1#2;3+4%5",

@@ -16,7 +16,7 @@ const (
 	// longest is how long a node may keep a slot, so that one with a broken cable does not block it.
 	longest = 2 * time.Minute
 	// A slot stays reserved for a waiting node that is overdue by up to this time. A node that was later before gets as
-	// long as it took then, up to mostOverdue.
+	// much time as it took then, up to mostOverdue.
 	overdue     = 3 * time.Second
 	mostOverdue = 20 * time.Second
 	// lost is how long an overdue node keeps its place: time for some attempts and a DHCP exchange.
@@ -29,41 +29,37 @@ const sweepEvery = time.Second
 // maxQueue bounds the nodes that wait. Further nodes are told to request again, and get no place.
 const maxQueue = 16384
 
-// Queue decides which nodes load kernel+initrd now, and which wait. A few nodes at full rate boot soon; if all loaded
-// at once, all would take as long as the last one, some longer than their firmware waits.
-//
-// A node that may load has a slot, from its script to about the end of its initramfs. There are Links.Slots of them,
-// and more while the firmware of nodes is slower than their links. A slot that is taken is not taken back. Waiting
-// nodes have places in the order of their first requests, and keep them by requesting again in time.
-//
-// The caller passes the time, which must not go back. A Queue is not safe for concurrent use.
+// Queue decides which nodes load kernel+initrd now. A few nodes at full rate boot soon; if all loaded at once, all
+// would take as long as the last one, some longer than their firmware waits. The caller passes the time, which must
+// not go back. A Queue is not safe for concurrent use.
 type Queue struct {
-	set     Links // as the links are said to be
-	links   Links // and with what firmware takes of a node's: see learn
+	set     Links // as configured
+	links   Links // Node is what firmware takes of a node's link: see learn
 	slots   int
 	flow    flow
 	loading map[fleet.MAC]*load
-	waiting []*waiter // in the order of their first ask
+	waiting []*waiter // in the order of their first requests; a node keeps its place by requesting again in time
 	known   map[fleet.MAC]*waiter
 	swept   time.Time
-	took    time.Duration // by a load; the latest count most
-	number  uint64        // of the latest question
+	took    time.Duration // how long a load takes; the latest loads count most
+	number  uint64        // of the latest request
 }
 
-// load is a node that has a slot.
+// load is a node that has a slot, from its script to about the end of its initramfs. A loading node keeps its slot when
+// the slots become fewer. There are Links.Slots of them, more while the firmware of nodes is slower than their links.
 type load struct {
 	number   uint64    // of its latest script
 	taken    time.Time // when it got the slot
-	lastSeen time.Time // last word or byte
+	lastSeen time.Time // time of the last request or byte
 }
 
 // waiter is a node that waits.
 type waiter struct {
 	mac   fleet.MAC
-	first uint64    // number of its first question
-	due   time.Time // when it was told to come again
+	first uint64    // number of its first request
+	due   time.Time // when it was told to request again
 	grace time.Duration
-	held  bool // it is kept on the line
+	held  bool // its request is held open
 }
 
 // NewQueue returns a queue for a server's link and those of its nodes.
@@ -81,9 +77,9 @@ func NewQueue(l Links) *Queue {
 // Admission answers a node that requests its script.
 type Admission struct {
 	Place  int           // in the queue, from 1; 0: it may load now
-	Expect time.Duration // until it may, by the pace of the latest loads
-	Sleep  time.Duration // until it should ask again; whole seconds, as iPXE's sleep takes them
-	// not 0: it may load soon, and its request may be held open for this long instead of a sleep; see Queue.Hold
+	Expect time.Duration // until it may load, by the pace of the latest loads
+	Sleep  time.Duration // until it should request again; whole seconds, as iPXE's sleep takes them
+	// not 0: it may load soon. Its request may be held open for this long instead of a sleep; see Queue.Hold
 	Hold time.Duration
 }
 
@@ -102,7 +98,7 @@ func (q *Queue) Request(now time.Time, mac fleet.MAC) Admission {
 	}
 	if q.room(now, at) {
 		if w != nil {
-			q.leave(at)
+			q.remove(at)
 		}
 		q.take(now, mac)
 		return Admission{}
@@ -130,8 +126,8 @@ func (q *Queue) take(now time.Time, mac fleet.MAC) {
 	q.loading[mac] = &load{number: q.number, taken: now, lastSeen: now}
 }
 
-// room reports whether there is a slot for a node behind so many waiting ones. A slot stays reserved for each of these
-// that is not overdue; an overdue one keeps its place.
+// room reports whether there is a slot for a node that has `behind` waiting nodes before it. A slot stays reserved for
+// each of these that is not overdue; an overdue one keeps its place.
 func (q *Queue) room(now time.Time, behind int) bool {
 	free := q.slots - len(q.loading)
 	for _, w := range q.waiting[:behind] {
@@ -145,7 +141,7 @@ func (q *Queue) room(now time.Time, behind int) bool {
 	return free > 0
 }
 
-// Begin records the begin of a transfer. The number identifies it to SawTransfer and End. It is 0 if the node has no
+// Begin records the start of a transfer. The number identifies it to SawTransfer and End. It is 0 if the node has no
 // slot and none is free: the transfer is not refused, and not counted.
 func (q *Queue) Begin(now time.Time, mac fleet.MAC) uint64 {
 	q.sweep(now)
@@ -206,15 +202,15 @@ func (q *Queue) sweep(now time.Time) {
 	})
 }
 
-// expect is when a place is admitted: as many loads have to end as the place says.
+// expect returns how long the node at a place has to wait: as many loads have to end as its place says.
 func (q *Queue) expect(place int) time.Duration {
 	return q.took * time.Duration(place) / time.Duration(q.slots)
 }
 
 // QueueState is the number of nodes that load and wait.
 type QueueState struct {
-	Slots, Loading, Waiting int           // more load than there are slots for a while when these become fewer
-	Expect                  time.Duration // until the last one that waits may load
+	Slots, Loading, Waiting int           // Loading exceeds Slots for a while when the slots become fewer
+	Expect                  time.Duration // until the last waiting node may load
 }
 
 // State returns the state of the queue.

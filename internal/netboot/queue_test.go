@@ -8,22 +8,22 @@ import (
 	"pando/internal/fleet"
 )
 
-// queueOf is a queue with so many slots, each for loads of such a length.
+// queueOf returns a queue with a number of slots, in which a load takes a time.
 func queueOf(slots int, took time.Duration) *Queue {
 	share := leastK / took.Seconds()
 	return NewQueue(Links{Server: int64(float64(slots) * share), Node: int64(2 * share)})
 }
 
-// kind is how a machine of the tests behaves.
+// machineKind is how a machine of the tests behaves.
 type machineKind int
 
 const (
-	good      machineKind = iota // asks when told, loads at some speed
-	breaks                       // breaks its first load off, asks again after five seconds
+	good      machineKind = iota // requests when told, loads at some speed
+	breaks                       // breaks its first load off, requests again after five seconds
 	stalls                       // stops in its first load and is reset after a minute
-	gone                         // is turned off in its load
-	dawdles                      // asks up to a minute later than told
-	forgotten                    // asks once
+	gone                         // is turned off during its load
+	dawdles                      // requests up to a minute later than told
+	forgotten                    // requests once
 	kinds
 )
 
@@ -34,10 +34,10 @@ type machine struct {
 	next   time.Time // when it does something; zero: never again
 	number uint64    // of its transfer, when it loads
 	tries  int
-	first  int       // in which order it asked first
-	passed bool      // somebody who asked later has a slot
+	first  int       // place in the order of first requests
+	passed bool      // a machine that requested later has a slot
 	loads  bool      // it has its script
-	done   time.Time // it has K
+	done   time.Time // it has kernel+initrd
 }
 
 // storm is machines and a queue.
@@ -49,8 +49,8 @@ type storm struct {
 	machines []*machine
 	asked    int
 	load     time.Duration // of one machine
-	strict   bool          // nobody comes late
-	requests bool          // those whose turn is near are kept on the line
+	strict   bool          // no machine is late
+	requests bool          // the requests of machines that load soon are held open
 }
 
 const tick = 100 * time.Millisecond
@@ -67,7 +67,7 @@ func newStorm(t *testing.T, seed uint64, n, slots int, load time.Duration, of ..
 	return s
 }
 
-// run lets time pass until nobody wants anything any more, and returns when that was.
+// run advances the clock until no machine has anything to do, and returns the time.
 func (s *storm) run(limit time.Duration) time.Duration {
 	s.t.Helper()
 	began := s.now
@@ -122,7 +122,7 @@ func (s *storm) act(m *machine) {
 	m.next = s.now.Add(s.load/2 + time.Duration(s.random.Int64N(int64(s.load))))
 }
 
-// call tells machines on the line that it is their turn.
+// call admits machines whose held requests have a slot now.
 func (s *storm) call() {
 	for _, mac := range s.q.Called(s.now) {
 		for _, m := range s.machines {
@@ -163,7 +163,7 @@ func (s *storm) transfer(m *machine) {
 		m.next = time.Time{}
 	case m.kind == breaks && m.tries == 1:
 		s.q.End(s.now, m.mac, m.number)
-		m.next, m.first = s.now.Add(5*time.Second), -1 // it has no place any more
+		m.next, m.first = s.now.Add(5*time.Second), -1 // it lost its place
 	case m.kind == stalls && m.tries == 1:
 		m.next, m.first = s.now.Add(time.Minute), -1
 	default:
@@ -172,8 +172,8 @@ func (s *storm) transfer(m *machine) {
 	}
 }
 
-// TestQueueDrains: whatever machines do, no more than the slots load, and all that stay have their turn, in about the
-// time that the loads take.
+// TestQueueDrains: whatever machines do, no more of them load than there are slots, and all that stay get to load, in
+// about the time that the loads take.
 func TestQueueDrains(t *testing.T) {
 	all := []machineKind{good, good, good, breaks, stalls, gone, dawdles, forgotten}
 	for seed := range uint64(40) {
@@ -193,8 +193,8 @@ func TestQueueDrains(t *testing.T) {
 	}
 }
 
-// TestQueueKeepsOrder: a machine that asks on time is overtaken only by one that takes nothing from it: its own slot is
-// free at its next question. Loads that fail change nothing in that.
+// TestQueueKeepsOrder: a machine that requests on time loses nothing if another one overtakes it: at its next request a
+// slot is free. Failed loads do not change that.
 func TestQueueKeepsOrder(t *testing.T) {
 	for seed := range uint64(40) {
 		s := newStorm(
@@ -213,15 +213,14 @@ func TestQueueKeepsOrder(t *testing.T) {
 	}
 }
 
-// TestQueueKeepsTheLinkBusy: waiting costs little: as many machines as there are take not much longer than their loads
-// one after another.
+// TestQueueKeepsTheLinkBusy: many machines together take not much longer than their loads one after another.
 func TestQueueKeepsTheLinkBusy(t *testing.T) {
 	for _, l := range []Links{{125e6, 125e6}, {125e6, 12.5e6}, {12.5e6, 12.5e6}, {1250e6, 125e6}} {
 		s := newStorm(t, 1, 200, l.Slots(), l.Load(), good)
 		s.requests = true
 		took := s.run(time.Hour)
-		// A machine of the test always needs as long as with all slots taken, so an empty slot is time lost for good.
-		// On a real link the others use it. A slot is empty for a tick each time.
+		// A machine of the test loads as slowly as with all slots taken, so an empty slot is lost time. On a real link
+		// the other machines use it. A slot is empty for a tick each time.
 		ideal := 200 * (l.Load() + tick) / time.Duration(l.Slots())
 		if took > ideal*5/4+15*time.Second {
 			t.Errorf("%+v: %d slots, %s; the link alone takes %s", l, l.Slots(), took, ideal)
@@ -244,7 +243,7 @@ func TestQueueSmallSiteNoticesNothing(t *testing.T) {
 	}
 }
 
-// A transfer that was left behind by a machine's reset says nothing of the new one.
+// A transfer that began before a machine's reset does not count for its new load.
 func TestQueueStaleTransfer(t *testing.T) {
 	q, now, mac := queueOf(2, time.Second), time.Unix(1000, 0), fleet.MAC{5: 1}
 	q.Request(now, mac)
@@ -263,7 +262,7 @@ func TestQueueStaleTransfer(t *testing.T) {
 	}
 }
 
-// A transfer goes on for as long as bytes leave, but a slot is not for ever.
+// A transfer continues for as long as bytes are sent, but a slot ends after a time.
 func TestQueueSlowLoad(t *testing.T) {
 	q, now, mac := queueOf(2, time.Second), time.Unix(1000, 0), fleet.MAC{5: 1}
 	q.Request(now, mac)
@@ -315,7 +314,7 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-// Who is late holds up nobody, and has its place when it comes.
+// A late machine does not delay the others, and has its place when it comes.
 func TestQueueOverdue(t *testing.T) {
 	q, now := queueOf(2, time.Second), time.Unix(1000, 0)
 	a, b, first, second, third := fleet.MAC{5: 1}, fleet.MAC{5: 2}, fleet.MAC{5: 3}, fleet.MAC{5: 4}, fleet.MAC{5: 5}
@@ -348,8 +347,8 @@ func TestQueueOverdue(t *testing.T) {
 	}
 }
 
-// Who is kept on the line has a slot at the moment when one is free, before who sleeps; in the order of their
-// questions.
+// A free slot goes at once to the machines whose requests are held open, in the order of their first requests, and
+// before sleeping ones.
 func TestQueueHoldOfRequests(t *testing.T) {
 	q, now := queueOf(2, time.Second), time.Unix(1000, 0)
 	mac := func(i byte) fleet.MAC { return fleet.MAC{5: i} }
@@ -359,7 +358,7 @@ func TestQueueHoldOfRequests(t *testing.T) {
 			t.Errorf("machine %d: %+v", i, answer)
 		}
 	}
-	for _, i := range []byte{5, 4, 3} { // and 2 sleeps
+	for _, i := range []byte{5, 4, 3} { // machine 2 sleeps
 		q.Hold(now, mac(i))
 	}
 	if called := q.Called(now); called != nil {

@@ -15,10 +15,10 @@ type Action string
 // The actions of a script.
 const (
 	Start  Action = "start"  // fetch kernel and initramfs, and start them
-	Probe  Action = "probe"  // try whether the loader verifies digests, and ask again
-	Queued Action = "queued" // say which place it has, sleep, ask again: others load now
-	Wait   Action = "wait"   // say why, sleep, ask again: nobody has adopted this machine yet
-	Fail   Action = "fail"   // the same, for something that an operator has to fix
+	Probe  Action = "probe"  // try whether the loader verifies digests, then request again
+	Queued Action = "queued" // show its place in the queue, sleep, request again: other nodes load now
+	Wait   Action = "wait"   // show why, sleep, request again: nobody has adopted this machine yet
+	Fail   Action = "fail"   // like Wait, for something that an operator has to fix
 )
 
 // Times between two requests of a waiting machine.
@@ -30,7 +30,7 @@ const (
 // ScriptInput is all that a script depends on.
 type ScriptInput struct {
 	Action Action
-	Base   string    // address of the data path as this machine sees it, "http://10.0.0.1:8480"
+	Base   string    // URL of the image port as this machine sees it, "http://10.0.0.1:8480"
 	MAC    fleet.MAC // of the NIC that booted
 
 	Node string // for Start and Queued
@@ -48,16 +48,16 @@ type ScriptInput struct {
 
 	// For Queued.
 	Admission Admission
-	Renew     bool // do a DHCP exchange before it asks again
+	Renew     bool // do a DHCP exchange before the next request
 
 	// For Wait and Fail.
-	Message string        // what is the matter
+	Message string        // why it waits, or what is wrong
 	Hint    string        // what to do about it
 	Retry   time.Duration // 0: DefaultWait or DefaultFail; rounded up to seconds
 }
 
 // Script writes the iPXE script for one machine. It returns an error if a script cannot express the input (an argument
-// with a line break). Then send a script with the Action Fail and that error.
+// with a line break). The caller then sends a script with the Action Fail and that error.
 func Script(in ScriptInput) ([]byte, error) {
 	if err := checkBase(in.Base); err != nil {
 		return nil, err

@@ -115,7 +115,7 @@ func TestScriptRefuses(t *testing.T) {
 	}
 }
 
-// Whatever an operator or a machine puts into a script, each of its lines is one that was meant.
+// Whatever an operator or a machine puts into a script, it has only lines that Pando means to write.
 func FuzzScript(f *testing.F) {
 	f.Add("quiet", "no image\nset one", "${mac} || shell", "pc001")
 	f.Add("a;b", "; poweroff", "$${x}", "\x00")
@@ -189,7 +189,7 @@ func checkLine(t *testing.T, line string) {
 	}
 }
 
-// Whatever a script makes a machine fetch, it fetches from the server; but objects that it verifies.
+// A script makes a machine fetch from other hosts only what the machine verifies.
 func TestScriptsNameNobodyElse(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.ipxe")
 	if err != nil || len(files) < 6 {

@@ -2,23 +2,24 @@ package netboot
 
 import "time"
 
-// Links are the rates that decide how many nodes load K at the same time, in bytes a second.
+// Links are the rates that decide how many nodes load kernel+initrd at the same time, in bytes a second.
 type Links struct {
 	Server int64 // what the server can send
 	Node   int64 // what a node can receive
 }
 
 const (
-	// leastK is about what a node loads at least: kernel and agent, and the drivers for its own NIC, of Debian 12
-	// and 13. The first nodes that wait are told by it when their turn comes. Who comes too early is kept on the
-	// line; who comes too late leaves the link idle.
+	// leastK is the smallest expected load in bytes: kernel, agent and the drivers for one NIC, of Debian 12 and 13.
+	// The first wait times follow from it. Too low a value costs a held request, too high a value leaves the link
+	// idle.
 	leastK = 12_000_000
-	// fewest are the slots that there are at least: while one node's firmware thinks, the link is the other's.
+	// fewest is the smallest number of slots. With two slots the link stays busy while one node's firmware prepares
+	// its next request.
 	fewest = 2
-	// most are the slots that there are at most.
+	// most is the largest number of slots.
 	most = 1024
-	// turnaround is how long a node takes, at most, from its script to the first byte of its kernel: it connects
-	// and asks.
+	// turnaround is how long a node takes, at most, from its script to the first byte of its kernel: it connects and
+	// sends a request.
 	turnaround = 50 * time.Millisecond
 )
 
@@ -33,7 +34,7 @@ func (l Links) Slots() int {
 // loads that begin together end together and leave the link idle.
 func (l Links) Rest() int64 { return int64(l.share() * turnaround.Seconds()) }
 
-// share is what a node gets while all slots are taken, in bytes a second.
+// share is the rate of one node while all slots are taken, in bytes a second.
 func (l Links) share() float64 { return min(float64(l.Server)/float64(l.Slots()), float64(l.Node)) }
 
 // Load is how long a node is expected to load while all slots are taken.
@@ -41,16 +42,16 @@ func (l Links) Load() time.Duration {
 	return time.Duration(leastK / l.share() * float64(time.Second))
 }
 
-// Bounds of how long a node that waits sleeps before it asks again.
+// Bounds of how long a waiting node sleeps before its next request.
 const (
 	shortestSleep = time.Second
 	longestSleep  = 10 * time.Second
-	nextSleep     = 2 * time.Second // of those who are next
+	nextSleep     = 2 * time.Second // of the nodes that are next
 )
 
-// pause is how long a node sleeps whose turn is expected then: half of that, for the loads may go faster than the
-// first guess, and not so long that the place on its screen is old. For each slot there is one who is next: all
-// loads may end at the same moment.
+// pause returns how long a node sleeps before its next request: half the expected wait, so that it does not miss a
+// slot that becomes free early, and the place on its screen is not old. next: the node is among the first, one for
+// each slot.
 func pause(expect time.Duration, next bool) time.Duration {
 	longest := longestSleep
 	if next {

@@ -28,17 +28,17 @@ import (
 	"pando/internal/trace"
 )
 
-// AgentName is the name that the agent's process goes by.
+// AgentName is the process name of the agent.
 const AgentName = "pando-agent"
 
-// Usage of the program when a person calls it.
+// usage is printed to a person who runs the program.
 const usage = `pando-init is Pando's program on a node; the node starts it by itself.
   pando-init mark NAME    put a moment of this boot on its timeline
   pando-init version      print the release
 `
 
-// Main picks the role by the name that the program was called by, and returns the exit status: 0, 1 when the
-// work failed, 2 when the call makes no sense. The role init does not return.
+// Main runs the role that argv[0] names, and returns the exit status: 0, 1 if the work failed, 2 for invalid
+// arguments. The role init does not return.
 func Main(args []string, release string, stdout, stderr io.Writer) int {
 	switch filepath.Base(args[0]) {
 	case blockapi.SupervisorName:
@@ -86,7 +86,7 @@ func runCommand(args []string, release string, stdout, stderr io.Writer) int {
 	return 2
 }
 
-// runAgent is the role of pando-agent.service. It returns the exit status when it is told to end.
+// runAgent runs the role of pando-agent.service until a signal ends it, and returns the exit status.
 func runAgent(release string, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
@@ -103,7 +103,7 @@ func runAgent(release string, stderr io.Writer) int {
 		Extensions: extensions,
 		Next:       next,
 		Medium:     medium.New(a.Control(), a.Self, a.Wake, stderr),
-		Login:      func(ctx context.Context) { loginfiles.Run(ctx, a.Block(), stderr) },
+		Login:      func(ctx context.Context) { loginfiles.Run(ctx, a.Block(), self.Device, stderr) },
 		Beside:     []func(context.Context){next.Retire, extensions.Retire},
 	})
 	go rootwatch.New(a.Self().Device, a.Block(), a.RootLost, a.Leaving).Run(ctx)
@@ -112,7 +112,7 @@ func runAgent(release string, stderr io.Writer) int {
 	return 0
 }
 
-// parts fills what a boot needs of the other rooms.
+// parts returns the implementations that a boot uses from other packages.
 func parts() initrd.Parts {
 	return initrd.Parts{
 		RunFiles: units.Files,

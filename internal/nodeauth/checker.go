@@ -11,20 +11,20 @@ import (
 	"time"
 )
 
-// TokenLife is how long after its initramfs was sent a token can be used.
+// TokenLife is how long a token is valid after its initramfs was sent.
 const TokenLife = 30 * time.Minute
 
-// Checker tells for which boot a node's request may speak.
+// Checker checks for which boot a node's request may speak.
 type Checker struct {
 	registry *registry.Registry
 	now      func() time.Time
 }
 
-// New returns the check of the credentials of boots in a registry.
+// New returns a Checker of the credentials of boots in a registry.
 func New(reg *registry.Registry, now func() time.Time) *Checker { return &Checker{reg, now} }
 
-// Reporter returns the boot that a report may speak for: the one of its session, or, for a boot that did not get
-// that far, the one of its token.
+// Reporter returns the boot that a request may speak for. The request must carry that boot's session or, if the boot
+// has not registered yet, its token.
 func (s *Checker) Reporter(r *http.Request, boot fleet.BootID) (b registry.Boot, err error) {
 	session, token := registry.HashSecret(
 		httpapi.Credential(r, "Bearer"),
@@ -56,8 +56,8 @@ func (s *Checker) Reporter(r *http.Request, boot fleet.BootID) (b registry.Boot,
 	)
 }
 
-// BySession is the boot that asks, by its session. Its token would not do: it came in the clear, and whoever gets
-// the next boot's is the node.
+// BySession is like Reporter but accepts only a session. A token was sent in the clear, and whoever gets the assignment
+// of the next boot can act as the node.
 func (s *Checker) BySession(r *http.Request, boot fleet.BootID) (registry.Boot, error) {
 	if httpapi.Credential(r, "Bearer") == "" {
 		return registry.Boot{}, api.NewError(api.Unauthorized, "the next boot is given to a session only", "")

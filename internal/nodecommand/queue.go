@@ -11,11 +11,11 @@ import (
 	"pando/internal/fleet"
 )
 
-// reportTimeout is how long an operator's request waits for a node, which reports about once a minute.
+// reportTimeout is how long an operator's request waits for a node. Nodes report about once a minute.
 const reportTimeout = 3 * time.Minute
 
-// Queue holds at most one command for each boot, in memory: who gave it waits for the report, and gives it again if
-// the server was restarted meanwhile.
+// Queue holds at most one command per boot, in memory. The requester waits for the node's report; after a restart of
+// the server the requester must give the command again.
 type Queue struct {
 	wake func(context.Context, fleet.BootID)
 
@@ -23,17 +23,18 @@ type Queue struct {
 	open map[fleet.BootID]*pending
 }
 
-// NewQueue returns an empty queue. wake makes the node of a boot report now; nil: it reports within a minute.
+// NewQueue returns an empty queue. wake makes the node of a boot report now; if it is nil, the node reports within a
+// minute.
 func NewQueue(wake func(context.Context, fleet.BootID)) *Queue { return &Queue{wake: wake} }
 
 type pending struct {
 	api.NodeCommand
 	done   chan api.NodeCommandReport
-	config map[string]string // digests of the config files that the node was handed for it
+	config map[string]string // digests of the config files that the node was sent for it
 }
 
-// Pending returns the command of a boot, nil if there is none. It is returned until the node has reported it,
-// because the answer that carried it may be lost; nodes do no command twice.
+// Pending returns the command of a boot, nil if there is none. It returns the command until the node has reported its
+// result, because a reply may be lost. Nodes execute a command only once.
 func (q *Queue) Pending(boot fleet.BootID) *api.NodeCommand {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -43,7 +44,7 @@ func (q *Queue) Pending(boot fleet.BootID) *api.NodeCommand {
 	return nil
 }
 
-// Do gives a boot a command and waits for the report. A command with an id is done once, however often it is given.
+// Do gives a boot a command and waits for the report. A node executes commands with the same ID once.
 func (q *Queue) Do(ctx context.Context, boot fleet.BootID, what api.NodeCommand) (api.NodeCommandReport, error) {
 	if what.ID == "" {
 		what.ID = rand.Text()
@@ -61,7 +62,7 @@ func (q *Queue) Do(ctx context.Context, boot fleet.BootID, what api.NodeCommand)
 	if busy {
 		return api.NodeCommandReport{}, api.NewError(
 			api.Conflict,
-			"the node is doing something for somebody else",
+			"the node is executing another command",
 			"try again in a minute",
 		)
 	}
@@ -91,14 +92,14 @@ func (q *Queue) forget(boot fleet.BootID) {
 	delete(q.open, boot)
 }
 
-// Report passes a node's report to the request that waits for it, if one still does.
+// Report passes a node's report to the request that waits for it, if there is one.
 func (q *Queue) Report(r api.NodeCommandReport) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if x := q.open[r.Boot]; x != nil && x.ID == r.ID {
 		select {
 		case x.done <- r:
-		default: // it was reported twice
+		default: // the node has reported twice
 		}
 	}
 }
@@ -112,7 +113,8 @@ func (q *Queue) Handed(boot fleet.BootID, digests map[string]string) {
 	}
 }
 
-// WasHanded returns those digests and whether the command was a dry run, nil if the report is of another command.
+// WasHanded returns the digests that Handed recorded, and whether the command was a dry run. It returns nil if the
+// report is about another command.
 func (q *Queue) WasHanded(r api.NodeCommandReport) (digests map[string]string, dryRun bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -12,17 +12,17 @@ import (
 	"pando/internal/swarm"
 )
 
-// nudgesEach is the pause between packets to several nodes, so that they do not all report in one moment.
-const nudgesEach = 5 * time.Millisecond
+// wakePause is the pause between packets to several nodes, so that they do not all report at the same moment.
+const wakePause = 5 * time.Millisecond
 
-// Waker sends running nodes a UDP packet, on which they report at once instead of within a minute. The packet says
-// nothing and may be lost.
+// Waker sends running nodes a UDP packet, which makes them report at once instead of within a minute. The packet has no
+// content and may be lost.
 type Waker struct {
 	reg *registry.Registry
 	log *slog.Logger
 }
 
-// NewWaker returns a waker of the nodes in a registry.
+// NewWaker returns a Waker of the nodes in a registry.
 func NewWaker(reg *registry.Registry, log *slog.Logger) *Waker { return &Waker{reg: reg, log: log} }
 
 // Boot wakes the node of one boot.
@@ -37,7 +37,7 @@ func (w *Waker) Boot(ctx context.Context, id fleet.BootID) {
 	}
 }
 
-// Nodes wakes the running ones among the nodes that pick selects, in the background.
+// Nodes wakes, in the background, the nodes that run and that pick selects.
 func (w *Waker) Nodes(ctx context.Context, pick func(fleet.Node) bool) {
 	var addrs []netip.Addr
 	err := w.reg.View(ctx, func(tx *registry.Tx) error {
@@ -54,7 +54,7 @@ func (w *Waker) Nodes(ctx context.Context, pick func(fleet.Node) bool) {
 		return err
 	})
 	if err != nil {
-		w.log.Warn("nodes not woken", "err", err)
+		w.log.Warn("nodes cannot be woken", "err", err)
 		return
 	}
 	go w.send(addrs)
@@ -66,7 +66,7 @@ func (w *Waker) send(addrs []netip.Addr) {
 			continue
 		}
 		if i > 0 {
-			time.Sleep(nudgesEach)
+			time.Sleep(wakePause)
 		}
 		c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(a, swarm.Port)))
 		if err == nil {
@@ -74,12 +74,12 @@ func (w *Waker) send(addrs []netip.Addr) {
 			c.Close()
 		}
 		if err != nil {
-			w.log.Debug("wake", "node", a, "err", err) // it reports within a minute
+			w.log.Debug("node cannot be woken", "node", a, "err", err) // the node reports within a minute anyway
 		}
 	}
 }
 
-// Named wakes the running ones among some nodes, in the background.
+// Named wakes, in the background, the running nodes among those with these names.
 func (w *Waker) Named(ctx context.Context, names []string) {
 	if len(names) == 0 {
 		return

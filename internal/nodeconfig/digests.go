@@ -11,8 +11,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// Digests name the content of config files, by path. They are keyed, so that who reads the record cannot guess at
-// secrets.
+// Digests returns digests of the content of config files, by path. They are keyed (HMAC), so that the registry does not
+// help to guess secrets.
 func (c *Renderer) Digests(files []fleet.File) map[string]string {
 	out := make(map[string]string, len(files))
 	key := c.Keys.ConfigKey()
@@ -25,8 +25,8 @@ func (c *Renderer) Digests(files []fleet.File) map[string]string {
 	return out
 }
 
-// Changes reports which files of a boot are not what the node would be given now: those that are new or other,
-// and those that are declared no more.
+// Changes compares the files of a running boot with those that the node would get now: old lists files that are new or
+// differ, gone lists files that are no longer declared.
 func Changes(has, gets map[string]string) (old, gone []string) {
 	for _, path := range slices.Sorted(maps.Keys(gets)) {
 		if has[path] != gets[path] {

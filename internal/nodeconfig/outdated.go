@@ -5,7 +5,7 @@ import (
 	"pando/internal/registry"
 )
 
-// Outdated reports which config files of a running node are not what it would be given now.
+// Outdated compares the config files of a running node with those that it would get now; see Changes.
 func (c *Renderer) Outdated(tx *registry.Tx, n fleet.Node, b registry.Boot) (old, gone []string, err error) {
 	if b.Session.IsZero() || b.Config == nil {
 		return nil, nil, nil

@@ -14,31 +14,31 @@ import (
 	"pando/internal/registry"
 )
 
-// Renderer renders the config files of nodes: those that every node has, and those that were declared.
+// Renderer renders the config files of nodes: those that every node gets, and declared ones.
 type Renderer struct {
 	Keys    identity.Keys
-	subnets func() []dhcp.Subnet // to which this server gives addresses
-	servers []string             // base URLs of further servers
+	subnets func() []dhcp.Subnet // in which this server gives addresses
+	servers []string             // base URLs of other servers
 }
 
-// New returns the renderer of a site's config files. subnets are those that this server gives addresses in; servers
-// are the base URLs of further servers.
+// New returns the Renderer of a site. subnets returns the subnets in which this server gives addresses. servers are the
+// base URLs of other servers.
 func New(keys identity.Keys, subnets func() []dhcp.Subnet, servers []string) *Renderer {
 	return &Renderer{Keys: keys, subnets: subnets, servers: servers}
 }
 
-// Node is what the config files of a boot of a node are made of.
+// Node is what the config files of a node's boot are rendered from.
 type Node struct {
 	Node     fleet.Node
-	Group    fleet.Group // with what the node has otherwise
+	Group    fleet.Group // with the node's own settings
 	hardware fleet.Hardware
-	classes  []fleet.Class      // that its hardware is of
-	declared []fleet.ConfigFile // of the node, one for each path
-	secrets  []registry.Secret  // all
-	Boot     registry.Boot      // zero: it never booted
+	classes  []fleet.Class      // classes of its hardware
+	declared []fleet.ConfigFile // declared files for the node, one per path
+	secrets  []registry.Secret  // all secrets
+	Boot     registry.Boot      // zero if it never booted
 }
 
-// Read reads what a node's config files are made of, from what it reported last and from its boot b.
+// Read reads what a node's config files are rendered from. b is the node's boot.
 func Read(tx *registry.Tx, node fleet.Node, b registry.Boot) (Node, error) {
 	n := Node{Node: node, Boot: b}
 	var err error
@@ -57,7 +57,7 @@ func Read(tx *registry.Tx, node fleet.Node, b registry.Boot) (Node, error) {
 	return n, n.Of(tx, hardware[node.Name], all)
 }
 
-// Of fills in what follows from the hardware.
+// Of sets the fields that depend on the hardware.
 func (n *Node) Of(tx *registry.Tx, h fleet.Hardware, all []fleet.ConfigFile) error {
 	classes, err := tx.Classes()
 	n.hardware, n.classes = h, fleet.ClassesOf(h, classes)
@@ -68,20 +68,20 @@ func (n *Node) Of(tx *registry.Tx, h fleet.Hardware, all []fleet.ConfigFile) err
 	return err
 }
 
-// Set is the config files of a node, by path.
+// Set holds the rendered config files of a node.
 type Set struct {
 	Files    []configfile.Rendered
-	From     map[string]string // by path: what the file is of, "" for what every node has
-	Problems []string          // files that could not be made, and why
+	From     map[string]string // by path: the scope of the file, "" for files that every node gets
+	Problems []string          // why files could not be rendered
 }
 
-// All are the files themselves.
+// All returns all files.
 func (c Set) All() []fleet.File {
 	public, secret := c.Parts()
 	return append(public, secret...)
 }
 
-// Parts are the files that may be kept on a node's disk, and those with a secret in them.
+// Parts returns separately the files that may be kept on a node's disk, and those that contain a secret.
 func (c Set) Parts() (public, secret []fleet.File) {
 	for _, f := range c.Files {
 		if len(f.Secrets) > 0 {
@@ -93,11 +93,11 @@ func (c Set) Parts() (public, secret []fleet.File) {
 	return public, secret
 }
 
-// HostKeyName is the secret that every node has. No secret that somebody sets can have this name.
+// HostKeyName is the name of the secret that every node has. Operators cannot use this name.
 const HostKeyName = "ssh host key"
 
-// Render makes the config files of a node. A declared file replaces the one that every node gets at that path. A file
-// that cannot be made is left out and reported.
+// Render renders the config files of a node. A declared file replaces the file that every node gets at the same path. A
+// file that cannot be rendered is left out and reported in Problems.
 func (c *Renderer) Render(n Node, secret configfile.Secret) Set {
 	out := Set{From: map[string]string{}}
 	data, total := c.Data(n), 0
@@ -135,7 +135,7 @@ func (c *Renderer) Render(n Node, secret configfile.Secret) Set {
 	return out
 }
 
-// Data is what the node's templates may name.
+// Data returns the data that a node's templates can use.
 func (c *Renderer) Data(n Node) configfile.Data {
 	d := configfile.NodeData(n.Node, n.hardware, n.classes)
 	if n.Boot.Addr.IsValid() {
@@ -167,7 +167,7 @@ func (c *Renderer) subnetOf(a netip.Addr) (dhcp.Subnet, bool) {
 	return subnets[i], true
 }
 
-// builtIn are the config files that every node has.
+// builtIn returns the config files that every node gets.
 func (c *Renderer) builtIn(n Node) []fleet.File {
 	in := configfile.Input{
 		Node:           n.Node.Name,

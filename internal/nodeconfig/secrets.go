@@ -10,32 +10,33 @@ import (
 	"pando/internal/registry"
 )
 
-// Claim is what is known of a boot when it is decided whether it gets secrets.
+// Claim returns what decides whether a boot gets secrets.
 func (n Node) Claim() fleet.Claim {
 	return fleet.Claim{
 		Policy:   fleet.ValueOf(n.Group.Secrets),
+		Claimed:  slices.Contains(n.Node.Claimed, n.Boot.MAC),
 		Approved: !n.Boot.Approved.IsZero(),
 		Proof:    n.Boot.Proof,
 		Trusted:  n.Node.TPMKey,
 	}
 }
 
-// ApproveHint is what an operator can do for a boot whose secrets are withheld.
+// ApproveHint returns the command that approves a boot whose secrets are withheld.
 func ApproveHint(n Node) string { return "pando node approve " + n.Node.Name }
 
-// notFor says why a node may not have a secret.
+// notFor returns the error for a secret that a node may not have.
 func notFor(s registry.Secret, n fleet.Node) error {
 	if c := s.ForClasses(); len(c) > 0 {
-		return fmt.Errorf("secret %s is for %s, and no secret is given for what a machine says of its hardware: name "+
+		return fmt.Errorf("secret %s is for %s, but a machine's own report of its hardware is no proof: name "+
 			"nodes or groups: pando secret set %[1]s --for GROUP", s.Name, c[0])
 	}
 	return fmt.Errorf("secret %s is not for node %s", s.Name, n.Name)
 }
 
-// SealedAs is what a secret's value is sealed for.
+// SealedAs returns the purpose that a secret's value is sealed for.
 func SealedAs(name string) string { return "secret " + name }
 
-// Secrets opens the secrets that a boot of a node may have, when a template names them.
+// Secrets returns a function that opens the secrets that a boot of a node may have.
 func (c *Renderer) Secrets(n Node) configfile.Secret {
 	withheld := n.Claim().Withheld()
 	return func(name string) (string, error) {
@@ -58,6 +59,6 @@ func (c *Renderer) Secrets(n Node) configfile.Secret {
 		if withheld != "" {
 			return "", errors.New("withheld: " + withheld + " (" + ApproveHint(n) + ")")
 		}
-		return "", nil // the host key is no text of a template
+		return "", nil // templates cannot use the host key
 	}
 }

@@ -9,14 +9,13 @@ import (
 //go:embed kept.sh
 var keptScript string
 
-// keptList is where the state script leaves which files are kept: a name where it is kept, and a path, on each line.
+// keptList is the file in which the state script lists the kept files. Each line has a file's name in the state
+// directory and its path.
 const keptList = ownDir + "kept-files"
 
-// keptFiles are the units that copy single files to where they are kept: when one has changed, which systemd sees,
-// and once more at the end of the boot, when the programs that write them have ended.
-//
-// A file cannot be mounted in its place as a directory is: programs replace files by renaming others over them,
-// which a mount on the name refuses.
+// keptFiles returns units that copy single kept files to the state directory: when systemd sees a change, and at
+// shutdown, after their programs have ended. A bind mount is not possible, because programs replace files by
+// renaming.
 func keptFiles(base string) []fleet.File {
 	order := "After=" + stateUnit + "\nRequiresMountsFor=" + base + "\n"
 	run := "/bin/sh " + ownDir + "kept.sh"

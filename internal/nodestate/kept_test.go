@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A single file is the node's from its first boot on: what programs write, in place or by renaming, is kept with
-// its mode, and the next boot has it in the place of the image's.
+// A single file is kept from the first boot on: what programs write, in place or by renaming, is kept with its mode,
+// and the next boot has it in place of the image's file.
 func TestSingleFile(t *testing.T) {
 	dir := t.TempDir()
 	root, base, list := filepath.Join(dir, "root"), filepath.Join(dir, "kept"), filepath.Join(dir, "list")
@@ -47,7 +47,7 @@ func TestSingleFile(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(base, "+pando/since"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	write(filepath.Join(base, ".new+app"), "half", 0o600) // as a power cut leaves it
+	write(filepath.Join(base, ".new+app"), "half", 0o600) // left by a power cut
 	write(path, "of the image", 0o640)
 	boot("seed")
 	want(kept, "of the image", 0o640)
@@ -68,7 +68,7 @@ func TestSingleFile(t *testing.T) {
 	write(path, "of another image", 0o600)
 	boot("seed")
 	want(path, "of the node", 0o600)
-	for _, how := range []string{"seed", "single"} { // an image that has none
+	for _, how := range []string{"seed", "single"} { // an image without the file
 		if err := os.RemoveAll(root); err != nil {
 			t.Fatal(err)
 		}

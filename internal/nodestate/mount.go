@@ -9,12 +9,12 @@ import (
 	"pando/internal/fleet"
 )
 
-// Defaults of mounts over the network, beside what their lines say. An option of the line wins over the one of the
-// same name here, and over its opposite.
+// networkDefaults are default options of network mounts by type. An option of the mount's line wins over the same
+// option and over its opposite here. The reasons:
 //
-// hard: while a server is away programs wait, instead of being told that a write failed that the kernel had taken
-// already. timeo=100: ask again after 10 s, and not after 60, which is TCP's default and makes the end of an outage
-// slow to notice. nosuid, nodev: whoever can write on the server is not root on every node for it.
+//	hard: while a server is down programs wait; soft would fail writes that the kernel had accepted
+//	timeo=100: retry after 10 s; TCP's default of 60 s would notice the end of an outage late
+//	nosuid, nodev: write access to the server must not make somebody root on the nodes
 var networkDefaults = map[string][]string{
 	"nfs":  {"hard", "timeo=100", "nosuid", "nodev", "noatime"},
 	"nfs4": {"hard", "timeo=100", "nosuid", "nodev", "noatime"},
@@ -25,10 +25,10 @@ var networkDefaults = map[string][]string{
 
 var otherNetwork = []string{"nosuid", "nodev"}
 
-// opposites are pairs of options of which the last counts.
+// opposites maps options to their opposites. The last option of a pair counts.
 var opposites = map[string]string{"hard": "soft", "nosuid": "suid", "nodev": "dev", "noatime": "relatime"}
 
-// kernelType is the type as mount(2) has it: the one called nfs is version 3 or needs mount.nfs to find out.
+// kernelType returns the type for mount(2). There, nfs means version 3, unless mount.nfs chooses a version.
 func kernelType(m fleet.Mount) string {
 	if m.Type == "nfs" && !strings.Contains(m.Options, "vers=3") {
 		return "nfs4"
@@ -36,14 +36,14 @@ func kernelType(m fleet.Mount) string {
 	return m.Type
 }
 
-// mountOptions completes the options of a mount.
+// mountOptions returns a mount's options with the defaults added.
 func mountOptions(m fleet.Mount) string {
 	own := map[string]bool{}
 	var out []string
 	for o := range strings.SplitSeq(m.Options, ",") {
 		if o == "" || o == "nofail" || o == "_netdev" || o == "auto" || o == "noauto" ||
 			strings.HasPrefix(o, "x-systemd.") {
-			continue // they are fstab's; a unit has its own words for them
+			continue // options of fstab(5); units have their own settings for them
 		}
 		name, _, _ := strings.Cut(o, "=")
 		own[name] = true
@@ -68,12 +68,12 @@ func mountOptions(m fleet.Mount) string {
 	return strings.Join(out, ",")
 }
 
-// withoutHelper are the options that mount.nfs finds out, for images without it. The version has to be there: mount
-// of util-linux 2.39 and later tells the kernel one option at a time (fsconfig(2)), and it takes NFS for version 3
-// until it is told otherwise, whatever the type is.
+// withoutHelper returns the options that mount.nfs would find out, for images without mount.nfs. The version is
+// needed: since util-linux 2.39 mount passes single options to the kernel (fsconfig(2)), which assumes version 3
+// until it gets one.
 func withoutHelper(m fleet.Mount, own map[string]bool) (out []string) {
 	if !own["vers"] && !own["nfsvers"] {
-		out = append(out, "vers=4.1") // what servers have had for ten years; without mount.nfs nobody tries another
+		out = append(out, "vers=4.1") // servers have had it for ten years; without mount.nfs no other version is tried
 	}
 	if a := serverAddress(m); a != "" && !own["addr"] {
 		out = append(out, "addr="+a)
@@ -81,7 +81,7 @@ func withoutHelper(m fleet.Mount, own map[string]bool) (out []string) {
 	return out
 }
 
-// serverAddress is the server of "10.0.0.1:/dir", "" if that is a name.
+// serverAddress returns the server's address in "10.0.0.1:/dir", "" if the server is a name.
 func serverAddress(m fleet.Mount) string {
 	host, _, _ := strings.Cut(m.What, ":/")
 	a, err := netip.ParseAddr(strings.Trim(host, "[]"))
@@ -91,8 +91,8 @@ func serverAddress(m fleet.Mount) string {
 	return a.String()
 }
 
-// onDemand reports whether a file system is mounted when somebody looks at it: what comes over the network, unless
-// the line has noauto's opposite. A server that is away then holds up who needs it, and not the boot.
+// onDemand reports whether a file system is mounted at its first use: network mounts without the option auto. A
+// server that is down then delays only programs that use the mount, and not the boot.
 func onDemand(m fleet.Mount) bool {
 	return m.Network() && !hasOption(m, "auto") || hasOption(m, "x-systemd.automount")
 }
@@ -101,7 +101,8 @@ func hasOption(m fleet.Mount, option string) bool {
 	return slices.Contains(strings.Split(m.Options, ","), option)
 }
 
-// device is what a unit has for UUID=, LABEL= and the like: the link of udev, as systemd-fstab-generator has it.
+// device returns the path in /dev/disk for UUID=, LABEL= and similar, escaped as udev does. Other values are returned
+// unchanged.
 func device(what string) string {
 	tag, value, _ := strings.Cut(what, "=")
 	dir := map[string]string{"UUID": "uuid", "LABEL": "label", "PARTUUID": "partuuid", "PARTLABEL": "partlabel",
@@ -121,14 +122,12 @@ func device(what string) string {
 	return "/dev/disk/by-" + dir + "/" + b.String()
 }
 
-// inUnit is a text as a setting of a unit, where a % begins a specifier.
+// inUnit escapes a text for a setting of a unit, where % begins a specifier.
 func inUnit(s string) string { return strings.ReplaceAll(s, "%", "%%") }
 
-// mountFiles are the units of a mount. Early is the one that state is kept on: it is there before local-fs.target.
-//
-// What comes over the network does not wait for network-online.target, as systemd would have it: a node has its
-// network before its root, and systemd-tmpfiles, which that target waits for, looks into /home, where it would wait
-// for the target.
+// mountFiles returns the units of a mount. early: the mount has the node's state, and is ordered before
+// local-fs.target. Network mounts do not wait for network-online.target: the network is up already, and
+// systemd-tmpfiles, which comes before that target, looks into /home and would deadlock.
 func mountFiles(m fleet.Mount, early bool) []fleet.File {
 	name, target, order := unitName(m.Where, ".mount"), "local-fs.target", ""
 	if m.Network() {

@@ -16,7 +16,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 func ptr[T any](v T) *T { return &v }
 
-// TestFiles holds what nodes are sent to the files in testdata, one for each way to keep state.
+// TestFiles compares a node's files with those in testdata, one for each way to keep state.
 func TestFiles(t *testing.T) {
 	persist := &[]string{"/var/log", "/srv/my-data"}
 	for name, k := range map[string]fleet.Keeping{
@@ -64,7 +64,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// checkScript has a shell read it.
+// checkScript lets a shell parse a script.
 func checkScript(t *testing.T, text string) {
 	t.Helper()
 	c := exec.Command("sh", "-n")
@@ -88,11 +88,11 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// Seeding copies what the image has, once, with its modes; broken off, it is begun again.
+// Seeding copies the image's files once, with their modes. An interrupted copy starts again.
 func TestSeed(t *testing.T) {
 	dir := t.TempDir()
 	image, base := filepath.Join(dir, "image"), filepath.Join(dir, "kept")
-	for _, d := range []string{image, filepath.Join(base, ".new+var+log")} { // as a power cut leaves it
+	for _, d := range []string{image, filepath.Join(base, ".new+var+log")} { // left by a power cut
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +134,7 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// The names are systemd's own.
+// The names are those of systemd.
 func TestUnitName(t *testing.T) {
 	for path, want := range map[string]string{"/var/log": "var-log", "/srv/my-data": `srv-my\x2ddata`,
 		"/.a/.b": `\x2ea-.b`, "/a@b:c": `a\x40b:c`} {
@@ -144,15 +144,15 @@ func TestUnitName(t *testing.T) {
 	}
 }
 
-// While what state is kept on cannot be had, the reason is where the node's agent reads it; then it is gone. So is
-// why the state cannot be put in place.
+// While the state's storage is not available, the agent's file has the reason, and later it is removed. The same
+// holds if the state cannot be put in place.
 func TestWhyStateWaits(t *testing.T) {
 	dir := t.TempDir()
 	helpers := stateScript[strings.Index(stateScript, "\nsay() {"):strings.Index(stateScript, "\nmounted() {")]
 	run := func(steps string) string {
 		c := exec.Command("sh", "-c", "waits="+dir+"/waits what=nas:/export\n"+helpers+"\n"+steps)
 		c.Dir = dir
-		out, _ := c.CombinedOutput() // fail ends it
+		out, _ := c.CombinedOutput() // fail ends the script
 		return string(out)
 	}
 	out := run(`sleep() { cp waits seen; }

@@ -20,7 +20,7 @@ var sendScript string
 //go:embed sendnow.sh
 var sendNowScript string
 
-// What the scripts leave for each other and for the agent.
+// Files that the scripts write for each other and for the agent, and the unit and program that report the state.
 const (
 	reportFile = ownDir + fleet.StateReport
 	toldFile   = ownDir + "state-orders"
@@ -29,14 +29,15 @@ const (
 	reportProgram = ownDir + "state-report.sh"
 )
 
-// The way by which a node sends its state while it runs; the agent starts the unit, with an order behind its '@'.
+// The script and the unit that send the state of a running node. The agent starts the unit with an order's ID as its
+// instance.
 const (
 	sendFile = ownDir + "state-send.sh"
 	sendUnit = fleet.StateSender + "@.service"
 )
 
-// Place names where a node keeps its state. Two nodes of which that is the same find each other's, if they have a
-// directory each.
+// Place identifies where a node keeps its state, "" if it keeps none. Nodes with the same place can read each other's
+// state if each has its own directory.
 func Place(k fleet.Keeping) string {
 	st, err := fleet.ParseState(k.StateText())
 	if err != nil || st.Kind == fleet.StateNone || len(k.Kept()) == 0 {
@@ -48,13 +49,13 @@ func Place(k fleet.Keeping) string {
 		return string(st.Kind)
 	case ok:
 		system, what = m.Type, m.What+strings.TrimPrefix(st.What, m.Where)
-	case st.Kind == fleet.StateDirectory: // which the image mounts
+	case st.Kind == fleet.StateDirectory: // the image mounts it
 		return string(st.Kind) + " " + st.What
 	}
 	return strings.TrimSuffix(system, "4") + " " + what
 }
 
-// orderCalls has the state script do what was asked for, in the order in which it was.
+// orderCalls returns the script's calls for the orders, in their order.
 func orderCalls(orders []fleet.StateOrder) string {
 	var b strings.Builder
 	for _, o := range orders {
@@ -78,7 +79,7 @@ func orderCalls(orders []fleet.StateOrder) string {
 	return b.String() + "tidy\n"
 }
 
-// sendFiles send the state of a node that runs.
+// sendFiles returns the unit and the script that send the state of a running node.
 func sendFiles(base string) []fleet.File {
 	script := fmt.Sprintf(
 		"base='%s'\ntold='%s'\n%s%s\nsend \"$1\" live\n/bin/sh %s\n",
@@ -104,9 +105,9 @@ IOSchedulingClass=idle
 	}
 }
 
-// reportFiles tell the server what is kept: when it is in place, when the boot is over, and once a day from then
-// on. Its sizes take reading all directories, so that is done beside everything else; the service counts as started
-// at once, and holds up nothing.
+// reportFiles returns the units and the program that report what is kept: when it is in place, when the boot is over,
+// and once a day. Sizes need a read of all directories, so the service is of low priority and counts as started at
+// once.
 func reportFiles(in Input, base string) []fleet.File {
 	var b strings.Builder
 	fmt.Fprintf(

@@ -13,7 +13,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// stateNode is a place where nodes keep their state, and the image of one of them, pc001.
+// stateNode is the storage of several nodes' state, and the image of one of them, pc001.
 type stateNode struct {
 	t                 *testing.T
 	place, image, run string
@@ -47,12 +47,12 @@ func (k *stateNode) write(path, text string) {
 	}
 }
 
-// file is a file that a node keeps.
+// file returns the path of a kept file of a node.
 func (k *stateNode) file(node, dir, name string) string {
 	return filepath.Join(k.place, node, KeptName(filepath.Join(k.image, dir)), name)
 }
 
-// has is what is in the file a of the node's two directories.
+// has returns the content of the file a in the node's two directories.
 func (k *stateNode) has(node string) string {
 	var out []string
 	for _, d := range []string{"log", "data"} {
@@ -65,8 +65,7 @@ func (k *stateNode) has(node string) string {
 	return strings.Join(out, " ")
 }
 
-// cutter counts what changes files, and takes the power away at the step that is named, with a copy that has only
-// begun.
+// cutter counts commands that change files, and cuts the power at a given step, with a copy that has just begun.
 const cutter = `
 step() {
 	echo >>"$steps"
@@ -85,8 +84,8 @@ systemctl() { :; }
 sleep() { :; }
 `
 
-// messenger stands for pando-init: what the server has is a file, and comes in two parts. The power may be cut
-// before, between and behind them. In the file answer there may be another exit status.
+// messenger replaces pando-init: the server's data is a file, which comes in two parts. The power may be cut before,
+// between and after them. The file answer may have another exit status.
 const messenger = `#!/bin/sh
 cd %s
 step() {
@@ -105,8 +104,8 @@ step
 [ "$(sha256sum <parcel)" = "$3  -" ] || { echo "something else came"; exit 2; }
 `
 
-// boot does what pc001 does before anything starts, with the files that it is given. cut is the step at which the
-// power is cut, 0 for none. It tells whether it was, and what the node says of its state.
+// boot runs pc001's script with these orders. cut is the step at which the power is cut, 0 for none. It returns
+// whether the script completed, and the node's report of its state.
 func (k *stateNode) boot(cut int, orders ...fleet.StateOrder) (whole bool, output string) {
 	k.t.Helper()
 	files := Files(
@@ -138,8 +137,8 @@ func (k *stateNode) boot(cut int, orders ...fleet.StateOrder) (whole bool, outpu
 	return err == nil, string(b)
 }
 
-// Whatever is asked for, and wherever the power is cut, no boot finds half of a state: it is as it was, or as it
-// was asked for, and nothing is done twice. That is so too when what was asked for is taken back after the cut.
+// Wherever the power is cut, no boot finds an incomplete state: the state is the old or the ordered one, and no order
+// runs twice. That also holds if the order is withdrawn after the cut.
 func TestOrdersSurvivePowerCuts(t *testing.T) {
 	log := func(k *stateNode) []string { return k.persist[:1] }
 	for name, c := range map[string]struct {
@@ -182,7 +181,7 @@ func TestOrdersSurvivePowerCuts(t *testing.T) {
 	}
 }
 
-// check boots a node after its power was cut, with what was asked for or without.
+// check boots a node after a power cut, with the order or without it.
 func (k *stateNode) check(o fleet.StateOrder, again bool, want string, cut int) {
 	k.t.Helper()
 	if !again {
@@ -214,7 +213,7 @@ func (k *stateNode) check(o fleet.StateOrder, again bool, want string, cut int) 
 
 func (k *stateNode) own(name string) string { return filepath.Join(k.place, "pc001", "+pando", name) }
 
-// A copy of what is not there changes nothing, and says why.
+// A copy of a state that does not exist changes nothing, and is reported.
 func TestCopyOfNothing(t *testing.T) {
 	k := newStateNode(t)
 	k.boot(0)
@@ -225,15 +224,15 @@ func TestCopyOfNothing(t *testing.T) {
 	}
 }
 
-// A node says what it keeps, and since when; once the boot is over how much it is, and it has removed what a
-// deleted node left.
+// A node reports what it keeps, and since when. After the boot it also reports the sizes, and that it removed a
+// deleted node's state.
 func TestReport(t *testing.T) {
 	k := newStateNode(t)
 	k.write(k.file("pc009", "log", "a"), "left")
 	k.write(
 		filepath.Join(k.place, "pc001", "srv+old", "a"),
 		strings.Repeat("x", 100_000),
-	) // of an earlier release, and not declared any more
+	) // of an earlier release; no longer declared
 	remove := fleet.StateOrder{ID: "B1", Kind: fleet.RemoveState, FromDir: "pc009"}
 	_, output := k.boot(0, remove)
 	place := "on\tdirectory " + k.place + "\tdirectory " + k.place + "\n"
@@ -255,7 +254,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// parcel puts what a node keeps where the server would have it, and returns its digest.
+// parcel copies a node's state to the server's file, and returns its digest.
 func (k *stateNode) parcel(node string) string {
 	k.t.Helper()
 	out, err := exec.Command("sh", "-c", `tar -c -f "$2" -C "$1" . && sha256sum <"$2"`, "sh",
@@ -267,12 +266,11 @@ func (k *stateNode) parcel(node string) string {
 	return strings.Fields(string(out))[0]
 }
 
-// What cannot be fetched changes nothing: what the server refuses, or is not what was sent, is told; what another
-// boot may get is left to that.
+// A failed fetch changes nothing. A refusal and wrong data are reported; other failures are left to the next boot.
 func TestFetchFails(t *testing.T) {
 	for name, c := range map[string]struct {
-		answer, digest string // of the courier; of what is fetched, where that is not its own
-		want           string // what is told
+		answer, digest string // exit status of the courier; digest of the data, if it is not the right one
+		want           string // expected report
 		tries          int
 	}{
 		"refused":         {answer: "2", want: "failed\tA1\tthis is why\n", tries: 1},
@@ -316,8 +314,8 @@ func TestFetchFails(t *testing.T) {
 	}
 }
 
-// A node sends its state before anything may write to it, or while it runs. Only what the server will never take is
-// told: what it has, it knows.
+// A node sends its state before any program may write to it, or while it runs. Only a final refusal is reported,
+// because the server knows what it has.
 func TestSend(t *testing.T) {
 	k := newStateNode(t)
 	base := filepath.Join(k.place, "pc001")

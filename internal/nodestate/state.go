@@ -10,27 +10,27 @@ import (
 	"pando/internal/fleet"
 )
 
-// Input is all that the files depend on.
+// Input has everything that the files depend on.
 type Input struct {
 	Node    string
-	Dir     string // of this node where several have theirs; "": it is called as the node
+	Dir     string // the node's directory if several nodes share the storage; "": the node's name
 	Keeping fleet.Keeping
-	Orders  []fleet.StateOrder // that this boot does
+	Orders  []fleet.StateOrder // orders that this boot carries out
 }
 
-// stateDir is where what state is kept on is mounted.
+// stateDir is the mount point of the state storage.
 const stateDir = ownDir + "state"
 
-// waitsFile is where the node's agent reads what the boot waits for.
+// waitsFile tells the agent what the boot waits for.
 const waitsFile = ownDir + "waits"
 
-// stateUnit is the service that puts state in place.
+// stateUnit is the service that puts the state in place.
 const stateUnit = "pando-state.service"
 
 //go:embed state.sh
 var stateScript string
 
-// Files renders everything. Settings that cannot be read render nothing: they were refused when they were set.
+// Files renders all files. Invalid settings are skipped: the server refused them when they were set.
 func Files(in Input) []fleet.File {
 	files := stateFiles(in)
 	carrier, _ := carries(in.Keeping)
@@ -44,7 +44,7 @@ func Files(in Input) []fleet.File {
 	return append(files, sysctlFiles(in.Keeping)...)
 }
 
-// carries is the mount that state is kept on, if it is one of the node's.
+// carries returns the node's mount that has its state, if there is one.
 func carries(k fleet.Keeping) (best fleet.Mount, ok bool) {
 	st, err := fleet.ParseState(k.StateText())
 	if err != nil || st.Kind != fleet.StateDirectory {
@@ -60,7 +60,8 @@ func carries(k fleet.Keeping) (best fleet.Mount, ok bool) {
 	return best, ok
 }
 
-// stateFiles mount what state is kept on, seed what is not there yet, and put each directory in its place.
+// stateFiles returns the units and the script that mount the state storage, copy missing directories from the image,
+// and bind each directory to its path.
 func stateFiles(in Input) []fleet.File {
 	st, err := fleet.ParseState(in.Keeping.StateText())
 	kept := in.Keeping.Kept()
@@ -91,14 +92,14 @@ func stateFiles(in Input) []fleet.File {
 	return slices.Concat(files, reportFiles(in, base), sendFiles(base), keptFiles(base))
 }
 
-// KeptName is the name of a directory or file where it is kept: /var/log is var+log. A '+' cannot be part of the
-// directory's.
+// KeptName is the name of a directory or file in the state directory: /var/log is var+log. Paths of kept directories
+// must not contain a '+'.
 func KeptName(dir string) string { return strings.ReplaceAll(strings.Trim(dir, "/"), "/", "+") }
 
-// script is what the service runs: the settings, then what is done with them.
+// script returns the program of the state service: the settings, then the script.
 func script(in Input, st fleet.State, base string) string {
 	var b strings.Builder
-	set := func(name, value string) { fmt.Fprintf(&b, "%s='%s'\n", name, value) } // no value has quotes
+	set := func(name, value string) { fmt.Fprintf(&b, "%s='%s'\n", name, value) } // values contain no quotes
 	set("kind", string(st.Kind))
 	set("dir", stateDir)
 	set("base", base)
@@ -122,7 +123,7 @@ func script(in Input, st fleet.State, base string) string {
 	case fleet.StateVolume:
 		set("what", volumeDevice)
 		set("type", st.FileSystem)
-		set("options", "noatime,discard") // what is deleted is freed on the server
+		set("options", "noatime,discard") // discard frees deleted blocks on the server
 	case fleet.StateDisk:
 		set("what", "/dev/disk/by-partlabel/"+fleet.StatePartition)
 		set("type", st.FileSystem)
@@ -140,11 +141,11 @@ func script(in Input, st fleet.State, base string) string {
 	return b.String()
 }
 
-// service runs before any program of the image that might write to what is kept. It waits as long as it takes: a
-// node that went on without its state would write to what the next boot forgets.
+// service runs before any program of the image that might write to kept files. It waits without a limit: a node
+// without its state would write to files that the next boot loses.
 func service(st fleet.State) string {
 	after := ""
-	if st.Kind == fleet.StateDisk { // whose driver udev loads, and whose name it makes
+	if st.Kind == fleet.StateDisk { // udev loads the disk's driver and makes its link
 		after = "After=systemd-udevd.service systemd-udev-trigger.service\n"
 	}
 	if st.Kind == fleet.StateVolume {
@@ -166,14 +167,14 @@ ExecStartPost=-` + ownDir + `pando-init mark state
 `
 }
 
-// The volume's device on the node, and who attaches it.
+// The volume's device on the node, and the unit that attaches it.
 const (
 	volumeDevice = "/dev/nbd1"
 	volumeUnit   = "pando-volume.service"
 )
 
-// volumeService is never stopped: nothing conflicts with it, and at the end systemd leaves processes alone whose
-// name begins with '@'.
+// volumeService returns a unit that is never stopped: nothing conflicts with it, and at shutdown systemd does not
+// kill processes whose name begins with '@'.
 func volumeService(what, argument string) string {
 	return `[Unit]
 Description=Pando: ` + what + `
@@ -191,7 +192,7 @@ Environment=TZ=
 `
 }
 
-// bind puts a kept directory in its place, if it is one: a file of the image is copied.
+// bind returns the unit that mounts a kept directory on its path. Its condition skips files, which are copied.
 func bind(from, to string) string {
 	return `[Unit]
 Description=Pando: ` + to + ` is kept

@@ -7,7 +7,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// swapFiles make swap space.
+// swapFiles returns the units and scripts that set up swap space.
 func swapFiles(k fleet.Keeping) []fleet.File {
 	switch k.SwapSpace().Kind {
 	case fleet.SwapZram:
@@ -24,7 +24,7 @@ func swapFiles(k fleet.Keeping) []fleet.File {
 			"After=systemd-udevd.service systemd-udev-trigger.service\nBefore=sysinit.target",
 			"60",
 		)
-	case fleet.SwapVolume: // which holds up nobody
+	case fleet.SwapVolume: // nothing waits for it
 		return append(
 			swapService(
 				"multi-user.target",
@@ -53,7 +53,7 @@ ExecStart=/bin/sh /run/pando/swap.sh
 `), file(ownDir+"swap.sh", script))
 }
 
-// The device of swap space on a volume, and who attaches it.
+// The device of swap space on a volume, and the unit that attaches it.
 const (
 	swapDevice = "/dev/nbd4"
 	swapUnit   = "pando-swap-volume.service"
@@ -64,8 +64,8 @@ var volumeSwap string
 
 const swapHead = "export PATH=/usr/sbin:/usr/bin:/sbin:/bin\nset -e\n"
 
-// zramSwap takes a device of its own: another one may be the write layer. It is half as large as the memory, of
-// which it takes about a third of what is in it.
+// zramSwap uses its own zram device, because another may be the write layer. The device is half as large as the
+// memory. Its content takes about a third of its size.
 const zramSwap = swapHead + `[ -d /sys/class/zram-control ] || modprobe zram num_devices=0
 n=$(cat /sys/class/zram-control/hot_add)
 while read -r key kb _; do
@@ -75,7 +75,7 @@ mkswap "/dev/zram$n" >/dev/null
 swapon -p 100 "/dev/zram$n"
 `
 
-// diskSwap makes swap space on a partition that a person gave the name to; what has another content is refused.
+// diskSwap uses a partition that a person named for swap. It refuses a partition with other content.
 const diskSwap = swapHead + `disk=/dev/disk/by-partlabel/` + fleet.SwapPartition + `
 n=0
 until [ -b "$disk" ]; do
@@ -91,8 +91,8 @@ esac
 swapon "$disk"
 `
 
-// sysctls are what a node without a disk wants otherwise than the kernel's defaults; docs/node-state.md has the
-// reasons, and what was measured. What the image says wins over them, and what the group says over all.
+// sysctls are settings for nodes without a disk. docs/node-state.md has the reasons. The image's settings win over
+// them, and the group's settings win over both.
 const sysctls = `vm.dirty_background_bytes=67108864
 vm.dirty_bytes=268435456
 `

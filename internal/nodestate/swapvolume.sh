@@ -40,7 +40,7 @@ setting user.slice Slice "MemoryHigh=$((mem - reserve / 2))K"
 # At the end of a boot there is nothing in it that is worth being read again.
 setting "$(systemd-escape -p --suffix=swap "$device")" Unit "DefaultDependencies=no"
 
-# What systemd took before there were control groups belongs to none, and could be swapped out. Executed anew, it has its memory within its own.
+# What systemd took before there were control groups belongs to none, and could be swapped out. Executed again, it has its memory within its own.
 systemctl daemon-reexec
 
 n=0

@@ -7,14 +7,14 @@ import (
 	"pando/internal/fleet"
 )
 
-// Where units of one boot are, and the files that they use.
+// Directories of this boot's units and of their files.
 const (
 	unitDir = "/run/systemd/system/"
 	ownDir  = "/run/pando/"
 )
 
-// unitName is the name that systemd wants of a unit for a path (systemd.unit(5), string escaping for inclusion in
-// unit names).
+// unitName returns the name of the unit for a path (systemd.unit(5), string escaping for inclusion in unit names).
+// kind is its suffix, ".mount".
 func unitName(path, kind string) string {
 	var b strings.Builder
 	for i, c := range []byte(strings.Trim(path, "/")) {
@@ -30,12 +30,12 @@ func unitName(path, kind string) string {
 	return b.String() + kind
 }
 
-// file is a file of one boot.
+// file returns a file with mode 0644.
 func file(path, text string) fleet.File {
 	return fleet.File{Path: path, Mode: 0o644, Data: []byte(text)}
 }
 
-// wanted is a unit, and the link by which a target wants it.
+// wanted returns a unit, and a link in the .wants directory of the target by.
 func wanted(name, by, text string) []fleet.File {
 	return []fleet.File{file(unitDir+name, text), {Path: unitDir + by + ".wants/" + name, Target: "../" + name}}
 }

@@ -7,8 +7,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// userFiles make the users of a node before anything wants them, with the image's systemd-sysusers. A home
-// directory is made unless /home, or what is above it, is mounted: whoever serves that makes it.
+// userFiles returns the units that make the node's users with the image's systemd-sysusers, before other services
+// start. A home directory below a mount is not made: the server of the mount provides it.
 func userFiles(k fleet.Keeping) []fleet.File {
 	var users, homes strings.Builder
 	for _, line := range k.UserList() {
@@ -57,13 +57,13 @@ ExecStart=systemd-sysusers /run/pando/users.conf
 ExecStart=systemd-tmpfiles --create /run/pando/homes.conf
 `
 
-// userKeys are files that sshd is told to look at beside those of home directories, which may be on a server that
-// is away.
+// userKeys returns files that make sshd also read keys outside of home directories, which may be on a server that is
+// down.
 func userKeys(k fleet.Keeping) []fleet.File {
 	var names []string
 	keys := map[string]string{}
 	for _, line := range k.UserKeyList() {
-		name, key, _ := strings.Cut(line, " ")
+		name, key := fleet.CutUserKey(line)
 		if keys[name] == "" {
 			names = append(names, name)
 		}

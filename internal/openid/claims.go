@@ -8,10 +8,10 @@ import (
 	"pando/internal/fleet"
 )
 
-// claims are what a provider says of somebody.
+// claims are what a provider says about a person.
 type claims map[string]any
 
-// find returns a claim by its name, or by a path of names with dots between them. Some names have dots themselves.
+// find returns a claim by its name, or by a path of names separated by dots. Some names contain dots themselves.
 func (c claims) find(name string) (any, bool) {
 	if v, ok := c[name]; ok {
 		return v, true
@@ -24,7 +24,7 @@ func (c claims) find(name string) (any, bool) {
 	return claims(inner).find(rest)
 }
 
-// values are the texts of a claim, which is one text or a list of them.
+// values returns the strings of a claim, which is a string or a list of strings.
 func (c claims) values(name string) []string {
 	v, _ := c.find(name)
 	switch v := v.(type) {
@@ -42,7 +42,7 @@ func (c claims) values(name string) []string {
 	return nil
 }
 
-// role is the highest role that the claim gives, "" for none.
+// role returns the highest role that a person's claims give, "" for none.
 func (c Config) role(of claims) (best fleet.Role) {
 	has := of.values(c.Claim)
 	for _, g := range c.Grants {
@@ -53,7 +53,8 @@ func (c Config) role(of claims) (best fleet.Role) {
 	return best
 }
 
-// name is what somebody is called here: the claim of names, or where that is absent or no name the subject.
+// name returns a person's name on this site: the name claim, or the subject if that claim is absent or is not a valid
+// name.
 func (c Config) name(of claims, subject string) (string, error) {
 	for _, n := range append(of.values(c.Name), subject) {
 		if fleet.ValidPerson(n) == nil {

@@ -16,10 +16,10 @@ const (
 	DefaultName  = "preferred_username"
 )
 
-// Everybody as the value of a grant stands for all whom the provider lets log in.
+// Everybody as the value of a grant matches all people who can log in at the provider.
 const Everybody = "*"
 
-// Grant gives a role to whoever has a value in the claim.
+// Grant gives a role to people whose role claim contains a value.
 type Grant struct {
 	Role  fleet.Role
 	Value string
@@ -39,18 +39,18 @@ func ParseGrant(s string) (Grant, error) {
 	return Grant{r, value}, err
 }
 
-// Config is a provider, and what is wanted of it.
+// Config describes a provider and how its claims are used.
 type Config struct {
-	Issuer string   // its URL, under which it describes itself; https, or http of this machine
-	Client string   // the name that this site has there
-	Secret string   // shared with it; "": a public client, which only the proof key protects
-	Scopes []string // what is asked for beside openid
-	Claim  string   // whose values give roles, such as groups; dots lead into objects: realm_access.roles
-	Name   string   // the claim that is somebody's name here
+	Issuer string   // the provider's URL, below which its metadata is; https, or http on this machine
+	Client string   // the client ID of this site at the provider
+	Secret string   // the client secret; "": a public client, protected by the proof key only
+	Scopes []string // scopes to request besides openid
+	Claim  string   // the claim that gives roles, such as groups; dots lead into objects: realm_access.roles
+	Name   string   // the claim that is a person's name on this site
 	Grants []Grant
 }
 
-// Check reports what makes no sense.
+// Check returns an error if the configuration is not usable.
 func (c Config) Check() error {
 	u, err := url.Parse(c.Issuer)
 	switch {
@@ -64,11 +64,11 @@ func (c Config) Check() error {
 			c.Issuer,
 		)
 	case c.Client == "":
-		return errors.New("OpenID provider: say under which client ID this site is known there")
+		return errors.New("OpenID provider: set the client ID that this site has there")
 	case c.Claim == "" || c.Name == "":
 		return errors.New("OpenID provider: the claims of roles and of names cannot be empty")
 	case len(c.Grants) == 0:
-		return errors.New("OpenID provider: no role is given to anybody, so nobody could log in")
+		return errors.New("OpenID provider: no role is granted, so nobody could log in")
 	}
 	return nil
 }
@@ -79,7 +79,7 @@ func here(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// Host is the issuer's host, which is what people know it by.
+// Host returns the issuer's host, by which people know the provider.
 func (c Config) Host() string {
 	u, err := url.Parse(c.Issuer)
 	if err != nil {

@@ -100,7 +100,8 @@ func TestConfigIsChecked(t *testing.T) {
 	}
 }
 
-// TestProviderThatFails: one that is down is left alone for a while, and one that says it is another is not believed.
+// TestProviderThatFails: after a failure the provider is not asked for a while, and a provider that reports another
+// issuer is refused.
 func TestProviderThatFails(t *testing.T) {
 	asked, body := 0, ""
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

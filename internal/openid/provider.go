@@ -16,31 +16,33 @@ import (
 	"pando/internal/fleet"
 )
 
-// How long the provider may take to answer; how long what it says of itself is good; how long it is left alone
-// after it did not answer.
+// answerTime is how long the provider may take to answer. goodFor is how long its metadata is used. quietFor is the
+// pause after it failed to answer.
 const (
 	answerTime = 10 * time.Second
 	goodFor    = time.Hour
 	quietFor   = 5 * time.Second
 )
 
-// ErrUnreachable is wrapped by errors that are none of who logs in: the provider does not answer, or makes no sense.
+// ErrUnreachable is wrapped by errors that are not the fault of the person who logs in: the provider does not answer,
+// or its answer is not valid.
 var ErrUnreachable = errors.New("the OpenID provider cannot be used")
 
-// Person is somebody whom a provider vouches for.
+// Person is a person who has logged in at the provider.
 type Person struct {
-	Subject string // never given to anybody else by this provider
+	Subject string // the provider's identifier, which it never reuses
 	Name    string
-	Role    fleet.Role // "": none, so there is nothing for them here
+	Role    fleet.Role // "": no role, so the person may not log in here
 }
 
-// Attempt is one login that is on its way. State and Nonce come back with it, Verifier proves that it is ours.
+// Attempt is one login in progress. The provider returns State and Nonce; Verifier proves that this server began the
+// login.
 type Attempt struct {
 	State, Nonce, Verifier string
 	Redirect               string // URL of this site to which the provider sends the browser
 }
 
-// Provider is an OpenID provider. It may be down when it is made: it is looked up when the first asks.
+// Provider is an OpenID provider. It need not be reachable when it is made: its metadata is read at the first login.
 type Provider struct {
 	cfg    Config
 	now    func() time.Time
@@ -48,32 +50,33 @@ type Provider struct {
 
 	mu     sync.Mutex
 	found  *found
-	until  time.Time // found is good, or a failure is not tried again
+	until  time.Time // until then found is used, or a failure is not tried again
 	failed error
 }
 
-// found is what a provider says of itself.
+// found is a provider's metadata.
 type found struct {
 	*oidc.Provider
 	verifier *oidc.IDTokenVerifier
 	oauth    oauth2.Config
 }
 
-// New makes a provider of a configuration that was checked.
+// New returns a Provider. c must have been checked.
 func New(c Config, now func() time.Time) *Provider {
 	return &Provider{cfg: c, now: now, client: &http.Client{Timeout: answerTime, CheckRedirect: noRedirect}}
 }
 
-// noRedirect: what a provider says stands where it is said to be. A secret is sent to no other place.
+// noRedirect refuses redirects: the URLs in the metadata are final, and a secret must not be sent elsewhere.
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// Issuer is the provider's URL.
+// Issuer returns the provider's URL.
 func (p *Provider) Issuer() string { return p.cfg.Issuer }
 
-// Host is the name of the provider's machine.
+// Host returns the host name of the provider.
 func (p *Provider) Host() string { return p.cfg.Host() }
 
-// discover reads what the provider says of itself. What it said before is good as long as it does not answer.
+// discover returns the provider's metadata. It reads them again after goodFor. If the provider does not answer, the old
+// ones stay in use.
 func (p *Provider) discover(ctx context.Context) (*found, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,7 +93,7 @@ func (p *Provider) discover(ctx context.Context) (*found, error) {
 	case ctx.Err() == nil:
 		p.failed, p.until = err, now.Add(quietFor)
 	default:
-		return nil, err // who asked is gone, which says nothing about the provider
+		return nil, err // the caller is gone, which says nothing about the provider
 	}
 	return p.found, p.failed
 }
@@ -107,7 +110,7 @@ func (p *Provider) ask(ctx context.Context) (*found, error) {
 		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	end := at.Endpoint()
-	end.AuthStyle = oauth2.AuthStyleInHeader // what is meant where a provider says nothing
+	end.AuthStyle = oauth2.AuthStyleInHeader // the default if the metadata name no method
 	if p.cfg.Secret == "" || len(says.Methods) > 0 && !slices.Contains(says.Methods, "client_secret_basic") {
 		end.AuthStyle = oauth2.AuthStyleInParams
 	}
@@ -119,7 +122,7 @@ func (p *Provider) ask(ctx context.Context) (*found, error) {
 	}, nil
 }
 
-// Begin is where a browser is sent to log in.
+// Begin returns the URL where a browser logs in.
 func (p *Provider) Begin(ctx context.Context, a Attempt) (string, error) {
 	f, err := p.discover(ctx)
 	if err != nil {
@@ -130,7 +133,7 @@ func (p *Provider) Begin(ctx context.Context, a Attempt) (string, error) {
 	return c.AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), nil
 }
 
-// Finish exchanges the code that came back for what the provider says of somebody. An error that is not
+// Finish exchanges the code that came back for the person that the provider names. An error that does not wrap
 // ErrUnreachable is a refusal.
 func (p *Provider) Finish(ctx context.Context, code string, a Attempt) (Person, error) {
 	f, err := p.discover(ctx)
@@ -143,8 +146,8 @@ func (p *Provider) Finish(ctx context.Context, code string, a Attempt) (Person, 
 	tokens, err := c.Exchange(ctx, code, oauth2.VerifierOption(a.Verifier))
 	var refused *oauth2.RetrieveError
 	if errors.As(err, &refused) &&
-		refused.ErrorCode != "" { // its other parts hold what the provider sent, which may be secret
-		return Person{}, fmt.Errorf("the provider does not take the code: %q", refused.ErrorCode)
+		refused.ErrorCode != "" { // the other fields hold what the provider sent, which may be secret
+		return Person{}, fmt.Errorf("the provider refuses the code: %q", refused.ErrorCode)
 	}
 	if err != nil {
 		return Person{}, fmt.Errorf("%w: exchange of the code: %w", ErrUnreachable, withoutBody(err))
@@ -160,7 +163,7 @@ func (p *Provider) Finish(ctx context.Context, code string, a Attempt) (Person, 
 	return p.person(ctx, f, id, tokens, a)
 }
 
-// withoutBody is an error that holds nothing of what the provider sent.
+// withoutBody returns an error without anything that the provider sent.
 func withoutBody(err error) error {
 	var e *oauth2.RetrieveError
 	if errors.As(err, &e) && e.Response != nil {
@@ -169,7 +172,7 @@ func withoutBody(err error) error {
 	return err
 }
 
-// person is who stands behind an ID token that is the provider's own, for us, and not over.
+// person returns the person of an ID token whose signature, audience and expiry were checked.
 func (p *Provider) person(
 	ctx context.Context,
 	f *found,
@@ -196,18 +199,18 @@ func (p *Provider) person(
 	return Person{id.Subject, name, p.cfg.role(claimed)}, err
 }
 
-// more adds what some providers say at another place only.
+// more adds the claims that some providers have only at their user info endpoint.
 func (p *Provider) more(ctx context.Context, f *found, id *oidc.IDToken, tokens *oauth2.Token, claimed claims) error {
 	info, err := f.UserInfo(ctx, oauth2.StaticTokenSource(tokens))
 	if err != nil {
-		return fmt.Errorf("%w: what it says of somebody: %w", ErrUnreachable, err)
+		return fmt.Errorf("%w: user info: %w", ErrUnreachable, err)
 	}
 	if info.Subject != id.Subject {
-		return errors.New("the provider speaks of somebody else than its ID token does")
+		return errors.New("the user info is about another person than the ID token")
 	}
 	var further claims
 	if err := info.Claims(&further); err != nil {
-		return fmt.Errorf("%w: what it says of somebody: %w", ErrUnreachable, err)
+		return fmt.Errorf("%w: user info: %w", ErrUnreachable, err)
 	}
 	for k, v := range further {
 		if _, there := claimed[k]; !there {

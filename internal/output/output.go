@@ -15,10 +15,10 @@ import (
 	"pando/internal/trace"
 )
 
-// Table prints rows in columns. An empty cell shows as a dash, so that columns can be cut by scripts.
+// Table prints rows in columns. An empty cell is shown as a dash, so that scripts can split columns.
 type Table struct{ w *tabwriter.Writer }
 
-// NewTable begins a table with its heads.
+// NewTable begins a table with the heads of its columns.
 func NewTable(w io.Writer, head ...string) *Table {
 	t := &Table{tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)}
 	t.Row(head...)
@@ -38,7 +38,7 @@ func (t *Table) Row(cells ...string) {
 // Flush prints the table.
 func (t *Table) Flush() { t.w.Flush() }
 
-// Fields prints "name:  value" lines and leaves empty values out.
+// Fields prints "name:  value" lines. It omits empty values.
 func Fields(w io.Writer, pairs ...string) {
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -49,12 +49,12 @@ func Fields(w io.Writer, pairs ...string) {
 	tw.Flush()
 }
 
-// JSON writes v for people and programs, indented.
+// JSON writes v as indented JSON.
 func JSON(w io.Writer, v any) error {
 	return writeJSON(w, v, "  ")
 }
 
-// Size is a number of bytes in three digits: 512 B, 61.9 MB. Units are powers of ten, as networks count.
+// Size formats a number of bytes with three digits: 512 B, 61.9 MB. Units are powers of ten.
 func Size(n int64) string {
 	if n < 1000 {
 		return fmt.Sprintf("%d B", n)
@@ -71,7 +71,7 @@ func Size(n int64) string {
 	return fmt.Sprintf("%.0f %cB", f, units[i])
 }
 
-// Span is a duration for people: 0.042s, 12.3s, 3m05s, 2h04m, 3d02h.
+// Span formats a duration: 0.042s, 12.3s, 3m05s, 2h04m, 3d02h.
 func Span(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -88,7 +88,7 @@ func Span(d time.Duration) string {
 	return fmt.Sprintf("%dd%02dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
 }
 
-// Ago is how long before now t was; "" for no time.
+// Ago formats how long before now t was; "" for the zero time.
 func Ago(now, t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -96,7 +96,7 @@ func Ago(now, t time.Time) string {
 	return Span(max(0, now.Sub(t))) + " ago"
 }
 
-// Time is a local time to the second, "" for none.
+// Time formats a local time to the second; "" for the zero time.
 func Time(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -104,10 +104,10 @@ func Time(t time.Time) string {
 	return t.Local().Format("2006-01-02 15:04:05")
 }
 
-// BySource is "kernel+initrd 14.2 MB, server 33.1 MB": bytes by source, in a fixed order.
+// BySource formats bytes by source, in a fixed order: "kernel+initrd 14.2 MB, server 33.1 MB".
 func BySource(m map[string]int64) string { return bySource(m, "kernel+initrd", Size, ", ") }
 
-// BySourceShort is the same for narrow columns: "initrd 14.2M server 33.1M".
+// BySourceShort formats bytes by source for narrow columns: "initrd 14.2M server 33.1M".
 func BySourceShort(m map[string]int64) string {
 	short := func(n int64) string { return strings.TrimSuffix(strings.ReplaceAll(Size(n), " ", ""), "B") }
 	return bySource(m, "initrd", short, " ")
@@ -128,7 +128,7 @@ func bySource(m map[string]int64, k string, text func(int64) string, between str
 	return strings.Join(parts, between)
 }
 
-// Join is items with blanks between.
+// Join returns items separated by blanks.
 func Join[T fmt.Stringer](items []T) string {
 	s := make([]string, len(items))
 	for i, v := range items {
@@ -137,7 +137,7 @@ func Join[T fmt.Stringer](items []T) string {
 	return strings.Join(s, " ")
 }
 
-// Labels is KEY=VALUE in the order of keys.
+// Labels returns KEY=VALUE pairs, ordered by key.
 func Labels(m map[string]string) string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {
@@ -146,7 +146,7 @@ func Labels(m map[string]string) string {
 	return strings.Join(parts, " ")
 }
 
-// Count is a number for people, "" for none.
+// Count formats a number; "" for 0.
 func Count(n int) string {
 	if n == 0 {
 		return ""
@@ -154,7 +154,7 @@ func Count(n int) string {
 	return strconv.Itoa(n)
 }
 
-// SizeOf is Size, "" for nothing.
+// SizeOf is Size, but "" for 0.
 func SizeOf(n int64) string {
 	if n == 0 {
 		return ""
@@ -162,7 +162,7 @@ func SizeOf(n int64) string {
 	return Size(n)
 }
 
-// Used is "12.0 MB of 1.0 GB (1 %)"; "" where nothing is known.
+// Used returns "12.0 MB of 1.0 GB (1 %)"; "" if the total is unknown.
 func Used(n, total int64) string {
 	if total == 0 {
 		return ""
@@ -184,7 +184,7 @@ func writeJSON(w io.Writer, v any, indent string) error {
 	return err
 }
 
-// Few is a short form of what holds a version.
+// Few joins names; of more than three names it shows two and a count.
 func Few(names []string) string {
 	if len(names) > 3 {
 		return strings.Join(names[:2], ", ") + " and " + strconv.Itoa(len(names)-2) + " more"
@@ -192,7 +192,7 @@ func Few(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// Counted has each line once, with how often it was there.
+// Counted returns each line once, with the number of its occurrences.
 func Counted(lines []string) (out []string) {
 	count := map[string]int{}
 	for _, l := range lines {

@@ -27,7 +27,7 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-// TestCounted: equal warnings are one, with their count.
+// TestCounted: equal warnings are printed once, with their count.
 func TestCounted(t *testing.T) {
 	got := Counted([]string{"b", "a", "b", "b"})
 	if strings.Join(got, ", ") != "b (3 times), a" || Counted(nil) != nil {

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Quantity is a flag's value with a unit: a rate in bits a second, or a size in bytes.
+// Quantity is a flag's value with a unit: a rate in bits per second, or a size in bytes.
 type Quantity struct {
 	N     int64
-	kind  string // "RATE" or "SIZE", as the documentation calls it
+	kind  string // "RATE" or "SIZE", as in the documentation
 	units map[string]float64
 }
 
-// Units are powers of ten, as links and disks are sold; KiB and the like are powers of two.
+// Units are powers of ten, as for links and disks; KiB and the like are powers of two.
 var (
 	rateUnits = map[string]float64{"bit": 1, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 	sizeUnits = map[string]float64{
@@ -28,13 +28,13 @@ var (
 	}
 )
 
-// NewRate is a flag's rate in bits a second.
+// NewRate returns a flag value for a rate in bits per second.
 func NewRate(n int64) *Quantity { return &Quantity{n, "RATE", rateUnits} }
 
-// NewSize is a flag's size in bytes.
+// NewSize returns a flag value for a size in bytes.
 func NewSize(n int64) *Quantity { return &Quantity{n, "SIZE", sizeUnits} }
 
-// Set reads "10gbit", "2.5Gbit/s", "21MB".
+// Set parses "10gbit", "2.5Gbit/s", "21MB".
 func (q *Quantity) Set(s string) error {
 	text := strings.ToLower(strings.TrimSuffix(strings.TrimSpace(s), "/s"))
 	i := strings.LastIndexAny(text, "0123456789.") + 1
@@ -50,7 +50,7 @@ func (q *Quantity) Set(s string) error {
 	return nil
 }
 
-// String is the value as it would be typed.
+// String returns the value as it would be typed.
 func (q *Quantity) String() string {
 	if q.N == 0 {
 		return ""
@@ -61,10 +61,10 @@ func (q *Quantity) String() string {
 	return strings.ReplaceAll(Size(q.N), " ", "")
 }
 
-// Type names the kind in help and documentation.
+// Type returns the name of the kind for help and documentation.
 func (q *Quantity) Type() string { return q.kind }
 
-// RateText is "1gbit", "2.5gbit", "100mbit".
+// RateText formats a rate: "1gbit", "2.5gbit", "100mbit".
 func RateText(n int64) string {
 	for _, u := range []string{"gbit", "mbit", "kbit"} {
 		if f := float64(n) / rateUnits[u]; f >= 1 {

@@ -9,14 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// steers reports whether a character makes a terminal do something else than show it: C0 and C1 controls with ESC,
-// marks of writing direction, and what else is there without being seen.
+// steers reports whether a character would control a terminal instead of being shown: C0 and C1 controls including ESC,
+// marks of writing direction, and other invisible characters.
 func steers(r rune) bool {
 	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
 }
 
-// Plain is text as a terminal or a page may get it: much of what is shown was said by machines that nobody has to
-// trust. Line breaks and tabs stay.
+// Plain removes from text what would control a terminal or page, except line breaks and tabs. Much of what is shown
+// comes from machines that need not be trusted.
 func Plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		if steers(r) && r != '\n' && r != '\t' {
@@ -26,7 +26,7 @@ func Plain(s string) string {
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-// OneLine is Plain without line breaks and tabs, so that a text makes no line and no column of its own.
+// OneLine is Plain, but also replaces line breaks and tabs, so that a text cannot add lines or columns.
 func OneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' {
@@ -36,13 +36,13 @@ func OneLine(s string) string {
 	}, Plain(s))
 }
 
-// Fprintf is fmt.Fprintf whose texts and errors stay on one line each.
+// Fprintf is fmt.Fprintf, but each text and error among args stays on one line.
 func Fprintf(w io.Writer, format string, args ...any) error {
 	clean := make([]any, len(args))
 	for i, v := range args {
 		clean[i] = v
 		switch k := reflect.ValueOf(v).Kind(); {
-		case k >= reflect.Bool && k <= reflect.Complex128: // %d is for these
+		case k >= reflect.Bool && k <= reflect.Complex128: // %d formats these
 		case k != reflect.Invalid:
 			clean[i] = OneLine(fmt.Sprint(v))
 		}
@@ -51,16 +51,16 @@ func Fprintf(w io.Writer, format string, args ...any) error {
 	return err
 }
 
-// Writer writes text as Plain does. All that commands print goes through one.
+// Writer cleans text like Plain. All output of commands passes through a Writer.
 type Writer struct {
 	to   io.Writer
-	part []byte // the beginning of a character whose end was not written yet
+	part []byte // an incomplete character at the end of the last write
 }
 
 // NewWriter returns a Writer to w.
 func NewWriter(w io.Writer) *Writer { return &Writer{to: w} }
 
-// Write writes b without what would steer a terminal.
+// Write writes b without characters that would control a terminal.
 func (w *Writer) Write(b []byte) (int, error) {
 	all := append(w.part, b...)
 	whole := len(all)
@@ -79,10 +79,10 @@ func (w *Writer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Unwrap is the writer below, for what draws on a terminal and for content that is no text for people.
+// Unwrap returns the writer below, for programs that draw on the terminal and for content that is not text.
 func (w *Writer) Unwrap() io.Writer { return w.to }
 
-// PlainJSON is JSON in which what would steer a terminal is written as an escape: the same value.
+// PlainJSON writes characters that would control a terminal as escapes. The JSON value stays the same.
 func PlainJSON(b []byte) []byte {
 	var out strings.Builder
 	for _, r := range string(b) {

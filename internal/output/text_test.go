@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestWriterIsPlain: what would steer a terminal is gone however it is cut into writes, and letters of all kinds stay.
+// TestWriterIsPlain: characters that control a terminal are removed, however the text is split into writes; letters of
+// all scripts stay.
 func TestWriterIsPlain(t *testing.T) {
 	const text = "\x1b]0;x\x07a\u009bb\u202ec\r\nKöln 磁盘 \x9b\xff\td"
 	const want = " ]0;x a b c \nKöln 磁盘 \uFFFD\td"
@@ -28,7 +29,7 @@ func TestWriterIsPlain(t *testing.T) {
 	}
 }
 
-// TestTextMakesNoLine: in tables, fields and messages a text makes no line and no column of its own.
+// TestTextMakesNoLine: a text cannot add a line or column to tables, fields and messages.
 func TestTextMakesNoLine(t *testing.T) {
 	const bad = "a\nb\tc\u2028d"
 	var b bytes.Buffer
@@ -44,7 +45,7 @@ func TestTextMakesNoLine(t *testing.T) {
 	}
 }
 
-// TestJSONIsPlain: JSON says the same and holds nothing that would steer a terminal.
+// TestJSONIsPlain: the JSON value is unchanged, and contains no character that controls a terminal.
 func TestJSONIsPlain(t *testing.T) {
 	const bad = "\x1b\x7f\u009b\u202e\U000E0041 é"
 	var b bytes.Buffer

@@ -8,7 +8,7 @@ import (
 	"pando/internal/chunk"
 )
 
-// A pack that may be kept whole lies in one mapping, each piece at its own place, once.
+// A pack that fits whole is in one mapping, each piece once at its own place.
 func TestMemory(t *testing.T) {
 	stored := [][]byte{[]byte("one"), []byte("three"), []byte("seven")}
 	var pieces []chunk.Entry

@@ -2,8 +2,8 @@ package piecestore
 
 import "pando/internal/chunk"
 
-// Read notes that n bytes at offset at of piece i were read. fresh: some of them were unread; last: no byte of the
-// piece is unread now.
+// Read notes that n bytes at offset at of piece i were read. fresh: some of them were unread. last: the piece has no
+// unread byte any more.
 func (s *Store) Read(i int, at, n int64) (fresh, last bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -28,7 +28,7 @@ func (s *Store) Read(i int, at, n int64) (fresh, last bool) {
 	return count > 0, count > 0 && p.unread == 0
 }
 
-// HasUnread reports whether there is anything in n bytes at offset at of piece i that nobody read.
+// HasUnread reports whether n bytes at offset at of piece i contain an unread block.
 func (s *Store) HasUnread(i int, at, n int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,14 +42,14 @@ func (s *Store) HasUnread(i int, at, n int64) bool {
 	return false
 }
 
-// Fresh reports whether piece i is held, and nobody has read from it yet.
+// Fresh reports whether piece i is held and was not read from yet.
 func (s *Store) Fresh(i int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state[i].held && !s.state[i].read
 }
 
-// BootOver says that the boot is over, so that the pieces for later reads may be fetched.
+// BootOver notes that the boot is over, so that the pieces for later reads may be fetched.
 func (s *Store) BootOver() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,7 +57,7 @@ func (s *Store) BootOver() {
 	s.stir()
 }
 
-// stir wakes the streams that wait for room, and the follower. Callers hold mu.
+// stir wakes the streams that wait for room, and the follower. The caller holds mu.
 func (s *Store) stir() {
 	close(s.moved)
 	s.moved = make(chan struct{})
@@ -66,16 +66,16 @@ func (s *Store) stir() {
 	}
 }
 
-// Follow has f called when Changes may return something new. There is one follower. f is called with a lock held: it
-// must not block, and must not call the Store.
+// Follow sets the function that is called when Changes may return something new. There is one follower. f is called
+// with a lock held: it must not block, and must not call the Store.
 func (s *Store) Follow(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.follow = f
 }
 
-// Changes returns, for the follower, the pieces that came or went and those that were left to it since the last call,
-// and how many pieces, from the first one, shall come now.
+// Changes returns to the follower what changed since its last call: the pieces that came or went, and those left to it.
+// reach is how many pieces, from the first one, may be fetched now.
 func (s *Store) Changes() (changed, left []int, reach int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +83,7 @@ func (s *Store) Changes() (changed, left []int, reach int) {
 	return changed, left, s.reach()
 }
 
-// tell appends a piece to what the follower is told. Callers hold mu.
+// tell appends a piece to a list of changes. The caller holds mu.
 func (s *Store) tell(list *[]int, i int) {
 	if s.follow != nil {
 		*list = append(*list, i)

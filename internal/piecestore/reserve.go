@@ -2,8 +2,8 @@ package piecestore
 
 import "pando/internal/chunk"
 
-// Next returns the first piece below upto to stream, and reserves room for it. Without one it returns -1, and a channel
-// that is closed when there may be room or time, or nil if nothing is left to stream.
+// Next returns the first piece below upto to stream, and reserves room for it. If there is none it returns -1, and a
+// channel that is closed when a piece may be streamed. The channel is nil if no piece is left to stream.
 func (s *Store) Next(upto int) (i int, wait <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -23,7 +23,7 @@ func (s *Store) Next(upto int) (i int, wait <-chan struct{}) {
 	return -1, nil
 }
 
-// Leave leaves piece i, which was to be streamed, to the follower.
+// Leave passes piece i, which was to be streamed, to the follower.
 func (s *Store) Leave(i int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -37,20 +37,20 @@ func (s *Store) Leave(i int) {
 	}
 }
 
-// wanting reports whether piece i has to come yet: it never did, or it had to make room and is still to be read.
-// Callers hold mu.
+// wanting reports whether piece i must still arrive: it never did, or it was dropped and is still to be read. The
+// caller holds mu.
 func (s *Store) wanting(i int) bool {
 	p := &s.state[i]
 	return !p.held && !p.coming && p.lost == nil && (!p.came || !p.read && !s.past(p))
 }
 
-// done reports whether nothing of a piece is left to read; past, whether the boot went on without reading all of it.
-// Callers hold mu.
+// done reports whether a piece was read completely. past reports whether the boot has passed a piece without reading
+// all of it. The caller holds mu.
 func (s *Store) done(p *piece) bool { return p.unread == 0 && p.place < s.front }
 func (s *Store) past(p *piece) bool { return p.place < s.front-s.late }
 
-// reserve makes room for piece i by dropping completely read pieces, and then those that the boot is past. If all held
-// pieces are unread, a piece that a read waits for takes the room of the one that is read last. Callers hold mu.
+// reserve makes room for piece i by dropping pieces in the order that Store documents. It returns false if there is no
+// room. The caller holds mu.
 func (s *Store) reserve(i int, readWaits bool) bool {
 	size := s.size(i)
 	for s.cost+size > s.Keep {
@@ -70,13 +70,13 @@ func (s *Store) reserve(i int, readWaits bool) bool {
 	return true
 }
 
-// What the heap gives for more than 32 KiB is whole pages of 8 KiB, as of Go 1.26.
+// The heap rounds sizes above 32 KiB up to whole pages of 8 KiB, as of Go 1.26.
 const (
 	heapPage  = 8 << 10
 	heapLarge = 32 << 10
 )
 
-// size is how much memory piece i takes: in its mapping its bytes, in the heap some more.
+// size returns the memory that piece i takes, in bytes.
 func (s *Store) size(i int) int64 {
 	size := int64(s.Map.Pieces[i].StoredSize)
 	if s.memory.bytes == nil && size > heapLarge {
@@ -85,25 +85,26 @@ func (s *Store) size(i int) int64 {
 	return size
 }
 
-// few bounds how many pieces until booted may be missing when pieces for later reads are fetched ahead, in a pack that
-// was recorded until a mark. Before that they would take the links from machines that still boot. It is about as many
-// as a node has under way, and at most an eighth of those until booted.
+// few: pieces for later reads are fetched ahead once at most so many pieces until booted are missing, and at most an
+// eighth of them. Earlier they would take the links from machines that still boot. It is about as many as a node has
+// under way.
 const few = 24
 
-// later reports whether pieces for later may be fetched ahead. Callers hold mu.
+// later reports whether pieces for later reads may be fetched ahead: the boot is over, or most of the pack is for later
+// reads and few pieces until booted are missing. The caller holds mu.
 func (s *Store) later() bool {
 	waited := len(s.state) > 2*s.Map.Booted && s.due <= min(few, s.Map.Booted/8)
 	return s.over || waited
 }
 
-// reach is how many pieces, from the first on, shall come now: there is room for them, what is held and is done or
-// past makes room, and it is time. Callers hold mu.
+// reach returns how many pieces, from the first on, may be fetched now: those that there is room for, if done and past
+// pieces are dropped. The caller holds mu.
 func (s *Store) reach() int {
 	room, upto := s.Keep, len(s.state)
 	if s.Map.Booted < upto && !s.later() {
 		upto = s.Map.Booted
 	}
-	// as nearly always: it is asked with each piece and each read, and a desktop's pack has hundreds
+	// The usual case. reach is called for each piece and each read, and a desktop's pack has hundreds of pieces.
 	if s.all <= s.Keep {
 		return upto
 	}
@@ -119,8 +120,8 @@ func (s *Store) reach() int {
 	return upto
 }
 
-// extremes are the held pieces with the lowest and the highest place, and that with the lowest of those that are
-// done; -1 when there is none. Callers hold mu.
+// extremes returns three held pieces: the one with the lowest place among the done ones, the lowest and the highest of
+// all. -1: there is none. The caller holds mu.
 func (s *Store) extremes() (done, lowest, highest int) {
 	done, lowest, highest = -1, -1, -1
 	for i := range s.state {
@@ -141,7 +142,7 @@ func (s *Store) extremes() (done, lowest, highest int) {
 	return done, lowest, highest
 }
 
-// drop lets go of the bytes of piece i. Callers hold mu.
+// drop drops the bytes of piece i. The caller holds mu.
 func (s *Store) drop(i int) {
 	p := &s.state[i]
 	if p.held || p.coming {

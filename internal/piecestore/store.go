@@ -8,18 +8,17 @@ import (
 	"pando/internal/image/bootpack"
 )
 
-// Options say what a Store is for. Its functions may be nil. But for Lost they are called with a lock held: they must
+// Options are the settings of a Store. The functions may be nil. All but Lost are called with a lock held: they must
 // not block, and must not call the Store.
 type Options struct {
-	Map  bootpack.Map // its signature was checked
-	Keep int64        // bytes of pieces held as they were sent; default 24 MiB
+	Map  bootpack.Map // with a verified signature
+	Keep int64        // bytes of stored pieces to hold; default 24 MiB
 
-	Lost func(piece chunk.ID, err error) // a piece is not to be had
-	// Unread is called when the number of received raw bytes that were not read yet changes; late: of pieces for reads
-	// after booted.
+	Lost func(piece chunk.ID, err error) // called when no source has a piece
+	// number of lost pieces
 	Unread   func(change int64, late bool)
-	Complete func() // once, when every piece that a boot reads until booted has arrived
-	Whole    func() // once, when every piece has arrived
+	Complete func() // called once, when every piece that a boot reads until booted has arrived
+	Whole    func() // called once, when every piece has arrived
 }
 
 func (o *Options) defaults() {
@@ -40,53 +39,56 @@ func (o *Options) defaults() {
 	}
 }
 
-// ErrSpared is why a piece is not to be had whose blocks cost less as chunks. It is no loss.
+// ErrSpared is the error of a piece that is not fetched, because its blocks cost less as chunks. It is no loss.
 var ErrSpared = errors.New("the node has most of the piece's blocks already")
 
 var errGivenUp = errors.New("too many pieces of the pack were lost")
 
-// maxLost is how many pieces may be lost before the pack is given up. What is wrong with so many is wrong with
-// all, and asking costs each read a detour.
+// maxLost is how many pieces may be lost before the pack is given up. So many losses have a common cause, and trying
+// the rest would only delay each read.
 const maxLost = 8
 
-// Store has the pieces of a boot pack. It is safe for concurrent use.
+// Store holds the pieces of a boot pack. It is safe for concurrent use. If not all pieces fit, it drops pieces in this
+// order:
 //
-// If there is no room for all pieces, the pack's order decides, because boots read in that order. A piece's place is
-// the number of pieces read from before its last read, and its own number until it is read. Completely read pieces are
-// dropped first. Programs that start side by side read in another order each time, so a piece with unread blocks is
-// dropped only if its place is as far behind as there is room for pieces. Streaming ahead never displaces unread
-// blocks.
+//  1. pieces that were read completely
+//  2. pieces that the boot has passed: their place is as far behind front as there is room for pieces
+//  3. for a piece that a read waits for: the piece with the highest place, if that is above its own
+//
+// The place of a piece is the number of pieces read from before its last read, and its own number until it is read.
+// Programs that start side by side read in another order each time, so a piece with unread blocks is not dropped at
+// once. Streaming ahead never drops unread blocks that the boot has not passed.
 type Store struct {
 	Options
 	memory memory
-	all    int64 // memory of all pieces
+	all    int64 // memory that all pieces take, in bytes
 
 	mu    sync.Mutex
 	state []piece
-	cost  int64         // memory of those that are held or on their way
-	front int           // pieces that were read from
-	late  int           // how far behind front the place of a piece is that nobody waits for any more
+	cost  int64         // memory of the pieces that are held or under way, in bytes
+	front int           // number of pieces that were read from
+	late  int           // a piece whose place is this far behind front may be dropped
 	lost  int           // pieces
-	due   int           // pieces until booted that never came
-	rest  int           // all pieces that never came
-	read  []uint64      // a bit for each block of the pack that was read, or that no read asks for
-	moved chan struct{} // closed and replaced when front moved
-	over  bool          // the boot is
+	due   int           // number of pieces until booted that never arrived
+	rest  int           // number of all pieces that never arrived
+	read  []uint64      // a bit for each block of the pack that was read, or that is of no use to the root
+	moved chan struct{} // closed and replaced when front moves
+	over  bool          // the boot is over
 
-	follow        func() // nil: nobody follows
-	changed, left []int  // what the follower has not taken yet
+	follow        func() // called when there are changes; nil: no follower
+	changed, left []int  // changes that the follower has not taken yet
 }
 
 type piece struct {
-	bytes  chunk.Verified // as it was sent
-	begin  int64          // of its raw bytes, among those of all pieces
-	held   bool           // bytes is there, and counted in cost
-	coming bool           // it is streamed now, and its bytes are counted in cost
-	left   bool           // it is left to the follower, and not streamed
-	came   bool           // it was received, now or before
-	lost   error          // why it is not to be had; nil: it is
+	bytes  chunk.Verified // stored bytes
+	begin  int64          // offset of its raw bytes in those of all pieces
+	held   bool           // bytes is set, and counted in cost
+	coming bool           // being streamed; its size is counted in cost
+	left   bool           // left to the follower, and not streamed
+	came   bool           // received at least once
+	lost   error          // error of a piece that no source has, or nil
 	read   bool
-	unread int // blocks that nobody read yet
+	unread int // number of blocks that were not read yet
 	place  int
 }
 
@@ -108,8 +110,8 @@ func New(o Options) *Store {
 	return s
 }
 
-// passUnused counts blocks that are not of the root as if they were read: their piece waits for no read of them.
-// They stay among the bytes that came for nothing.
+// passUnused counts blocks that are not part of the root as read, so that their piece does not wait for reads of them.
+// Option Unread still counts their bytes as unread.
 func (s *Store) passUnused() {
 	at := uint32(0)
 	for i, e := range s.Map.Placed() {
@@ -123,7 +125,8 @@ func (s *Store) passUnused() {
 	}
 }
 
-// Piece returns piece i as it was sent, if it is held. lost is why it is not to be had, nil while it may come.
+// Piece returns piece i in stored form, if it is held. lost is the error of a piece that no source has, nil while the
+// piece may arrive.
 func (s *Store) Piece(i int) (v chunk.Verified, held bool, lost error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,8 +137,7 @@ func (s *Store) Piece(i int) (v chunk.Verified, held bool, lost error) {
 	return p.bytes, p.held, lost
 }
 
-// Put takes piece i and reports whether it is held. Nothing that is still to be read makes room for it, unless a read
-// waits for it.
+// Put takes piece i and reports whether it is held. It drops no piece that is still to be read, unless readWaits.
 func (s *Store) Put(i int, v chunk.Verified, readWaits bool) (held bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +153,7 @@ func (s *Store) Put(i int, v chunk.Verified, readWaits bool) (held bool) {
 	return p.held
 }
 
-// arrived counts a piece at its first arrival. Callers hold mu.
+// arrived counts a piece at its first arrival. The caller holds mu.
 func (s *Store) arrived(i int) {
 	p := &s.state[i]
 	if p.came {
@@ -169,7 +171,7 @@ func (s *Store) arrived(i int) {
 	}
 }
 
-// Lose gives piece i up: err is why.
+// Lose gives piece i up; err is the cause.
 func (s *Store) Lose(i int, err error) {
 	s.mu.Lock()
 	first, spared := s.state[i].lost == nil, errors.Is(err, ErrSpared)

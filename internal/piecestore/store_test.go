@@ -12,7 +12,7 @@ import (
 	"pando/internal/image/bootpack"
 )
 
-// testPack returns a pack of pieces of two blocks, of which only the first so many bytes are stored, and the pieces.
+// testPack returns a pack of pieces of two blocks with these stored sizes, and the pieces.
 func testPack(t rapid.TB, sizes ...int) (m bootpack.Map, pieces []chunk.Verified) {
 	for i, n := range sizes {
 		b := binary.LittleEndian.AppendUint32(make([]byte, n-4), uint32(i))
@@ -28,11 +28,11 @@ func testPack(t rapid.TB, sizes ...int) (m bootpack.Map, pieces []chunk.Verified
 	return m, pieces
 }
 
-// same returns so many sizes.
+// same returns n equal sizes.
 func same(n, size int) []int { return slices.Repeat([]int{size}, n) }
 
-// Where most of a pack is for later, somebody waits for that: it may come when few of the pieces until booted are
-// missing, though none was read. Of another pack it waits for the boot to read.
+// If most of a pack is for later reads, these pieces may be fetched once few of the pieces until booted are missing,
+// though none was read. With another pack they wait for the end of the boot.
 func TestRestThatIsWaitedFor(t *testing.T) {
 	for booted, early := range map[int]bool{30: true, 60: false} {
 		m, pieces := testPack(t, same(80, 100)...)
@@ -51,7 +51,7 @@ func TestRestThatIsWaitedFor(t *testing.T) {
 	}
 }
 
-// A boot has the pieces for later when it is over, and not before, though it has read from all of the others.
+// Pieces for later reads are fetched when the boot is over, and not before, even if all others were read from.
 func TestRestComesWhenTheBootIsOver(t *testing.T) {
 	m, pieces := testPack(t, same(10, 100)...)
 	m.Booted = 5
@@ -71,11 +71,11 @@ func TestRestComesWhenTheBootIsOver(t *testing.T) {
 	}
 }
 
-// A follower is told, once, of each piece that came or went and of each that is left to it.
+// The follower is told once of each piece that came or went and of each that is left to it.
 func TestChanges(t *testing.T) {
 	m, pieces := testPack(t, same(4, 100)...)
 	s, told := New(Options{Map: m, Keep: 250}), 0
-	s.Put(0, pieces[0], false) // nobody follows yet
+	s.Put(0, pieces[0], false) // there is no follower yet
 	s.Follow(func() { told++ })
 	want := func(what string, changed, left []int) {
 		t.Helper()
@@ -89,11 +89,11 @@ func TestChanges(t *testing.T) {
 	if s.Put(2, pieces[2], false) || told != 0 {
 		t.Error("a piece without room is held, or the follower is told of it")
 	}
-	s.Put(0, pieces[0], false) // for the second time
+	s.Put(0, pieces[0], false) // a second time
 	if told != 0 {
 		t.Error("the follower is told of what was there")
 	}
-	if s.Put(2, pieces[2], true) || told != 0 { // all that is held is read earlier
+	if s.Put(2, pieces[2], true) || told != 0 { // all held pieces are read earlier
 		t.Error("a piece takes the room of one that is read earlier")
 	}
 	s.Read(0, 0, 2*chunk.BlockSize)
@@ -112,8 +112,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// A lost piece says why, takes no room and is told of once. A spared one is no loss. When too many are lost, all are
-// that are not held.
+// A lost piece has its error, takes no room and is reported once. A spared piece is no loss. When too many pieces are
+// lost, all that are not held are.
 func TestLose(t *testing.T) {
 	m, pieces := testPack(t, same(12, 100)...)
 	var lost []error
@@ -150,7 +150,7 @@ func TestLose(t *testing.T) {
 	}
 }
 
-// Blocks that are not of the root hold up nothing: a piece is done when all others of it were read.
+// A piece is done when all its blocks were read that are part of the root.
 func TestUnusedBlocks(t *testing.T) {
 	m, pieces := testPack(t, 100, 100, 100)
 	m.Extents = []bootpack.Extent{{Blocks: 1}, {Start: bootpack.UnusedBlock, Blocks: 1}, {Start: 1, Blocks: 4}}
@@ -170,8 +170,7 @@ func TestUnusedBlocks(t *testing.T) {
 	}
 }
 
-// Whatever comes, goes and is read, in whatever order: the memory has its bound, what is held is what came, and the
-// account of it is right.
+// For any order of arrivals, drops and reads: memory stays bounded, held pieces are correct, and the counts are right.
 func TestAnything(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m, pieces := testPack(rt, rapid.SliceOfN(rapid.IntRange(4, 40_000), 1, 12).Draw(rt, "sizes")...)

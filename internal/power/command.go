@@ -14,11 +14,11 @@ import (
 	"pando/internal/command"
 )
 
-// maxOutput bounds what is kept of what a program prints.
+// maxOutput limits how much of a program's output is kept, in bytes.
 const maxOutput = 4 << 10
 
-// command runs a program. It is told what to do by its environment, and of status tells on or off as its last
-// line. A failure is an exit status that is not 0.
+// command runs a program. The environment tells it the action. For status it prints on or off as its last line. An exit
+// status other than 0 is a failure.
 func (s Switch) command(ctx context.Context, r Request) (State, error) {
 	path, err := s.Find(r.To.Command)
 	if err != nil {
@@ -39,7 +39,7 @@ func (s Switch) command(ctx context.Context, r Request) (State, error) {
 		fmt.Sprintf("PANDO_FORCE=%t", r.Force),
 		fmt.Sprintf("PANDO_NETWORK=%t", r.Network),
 	)
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // what it started ends with it
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that its child processes are killed too
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	c.WaitDelay = time.Second
 	out := &programOutput{}
@@ -56,10 +56,10 @@ func (s Switch) command(ctx context.Context, r Request) (State, error) {
 	return Unknown, nil
 }
 
-// programOutput keeps the end of what a program prints.
+// programOutput keeps the end of a program's output.
 type programOutput struct{ bytes.Buffer }
 
-// Write takes all of p.
+// Write accepts all of p.
 func (s *programOutput) Write(p []byte) (int, error) {
 	n, err := s.Buffer.Write(p)
 	if s.Len() > 2*maxOutput {

@@ -18,7 +18,7 @@ func linkIndex(name string) (int, error) {
 	return l.Index, nil
 }
 
-// freePort is a port of loopback that nobody has now.
+// freePort returns an unused port of loopback.
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -40,7 +40,7 @@ func foreign(t *testing.T, dir, name string, args ...string) {
 		t.Fatal(err)
 	}
 	c.Env = append(os.Environ(), "PYTHONUNBUFFERED=1")
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // what it started ends with it
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that its child processes are killed too
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}

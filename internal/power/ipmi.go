@@ -11,10 +11,10 @@ import (
 	"github.com/bougou/go-ipmi/pkg/types"
 )
 
-// ipmiPort is RMCP's.
+// ipmiPort is the port of RMCP.
 const ipmiPort = 623
 
-// controls are the chassis controls of the steps (IPMI 2.0, 28.3).
+// controls are the chassis controls of each step (IPMI 2.0, 28.3).
 var controls = map[step]chassis.ChassisControl{
 	powerOn:  chassis.ChassisControlPowerUp,
 	shutDown: chassis.ChassisControlSoftShutdown,
@@ -37,10 +37,10 @@ func ipmi(ctx context.Context, r Request) (state State, err error) {
 	if err := c.Connect(ctx); err != nil {
 		return Unknown, fmt.Errorf("open a session with %s as %s: %w", r.To.Host, r.To.User, err)
 	}
-	defer func() { _ = c.Close(context.WithoutCancel(ctx)) }() // a session that is left ends by itself
+	defer func() { _ = c.Close(context.WithoutCancel(ctx)) }() // a session that is not closed ends by itself
 	status, err := c.GetChassisStatus(ctx)
 	if err != nil {
-		return Unknown, fmt.Errorf("ask for the chassis: %w", err)
+		return Unknown, fmt.Errorf("read the chassis status: %w", err)
 	}
 	state = IsOff
 	if status.PowerIsOn {
@@ -61,7 +61,7 @@ func ipmi(ctx context.Context, r Request) (state State, err error) {
 	return state, nil
 }
 
-// hostPort splits an address that may have a port.
+// hostPort splits an address with an optional port.
 func hostPort(s string, otherwise int) (string, int, error) {
 	host, text, err := net.SplitHostPort(s)
 	if err != nil {

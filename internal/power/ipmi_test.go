@@ -12,7 +12,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// chassisProgram is what ipmi_sim runs to switch: it keeps the power in a file and notes what it was asked.
+// chassisProgram is the program that ipmi_sim runs to switch: it keeps the power state in a file and records the
+// actions.
 const chassisProgram = `#!/bin/sh
 cd "$(dirname "$0")"
 echo "$@" >>log
@@ -28,7 +29,8 @@ done
 exit 0
 `
 
-// ipmiSim starts OpenIPMI's simulator of a controller, and returns its address and a look at what the chassis is.
+// ipmiSim starts OpenIPMI's simulator of a controller. It returns its address and a function that checks the state of
+// the chassis.
 func ipmiSim(t *testing.T) (address string, chassisIs func(string) string) {
 	t.Helper()
 	program, err := exec.LookPath("ipmi_sim")
@@ -85,7 +87,7 @@ func TestIPMIWithASimulator(t *testing.T) {
 		return state
 	}
 	var err error
-	// it is not there at once, and says nothing when it is
+	// the simulator needs a moment, and does not report when it is ready
 	for start := time.Now(); time.Since(start) < 20*time.Second; {
 		r.Action = Status
 		if _, err = (Switch{}).Do(t.Context(), r); err == nil {

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// system is what is read of a ComputerSystem (DMTF DSP0266 and DSP2046).
+// system holds the fields of a ComputerSystem that are used (DMTF DSP0266 and DSP2046).
 type system struct {
 	PowerState string
 	Boot       struct {
@@ -25,11 +25,11 @@ type system struct {
 		} `json:"#ComputerSystem.Reset"`
 	}
 	Tag    string `json:"@odata.etag"`
-	header string // ETag of the answer
+	header string // ETag header of the response
 }
 
-// tags are the values of If-Match for a change, the one that is most likely taken first. Controllers differ: some
-// have the tag only in the body (AMI), take only its strong form, or only "*".
+// tags returns values of If-Match for a change, the most likely one first. Some controllers have the tag only in the
+// body (AMI), some accept only its strong form, or only "*".
 func (s system) tags() []string {
 	var out []string
 	for _, tag := range []string{s.header, s.Tag, strings.TrimPrefix(s.header, "W/"), strings.TrimPrefix(s.Tag, "W/")} {
@@ -40,7 +40,7 @@ func (s system) tags() []string {
 	return out
 }
 
-// resets are the ResetTypes by which a step is taken, the best first: vendors differ in which they have.
+// resets are the ResetTypes for each step, the best first. Vendors support different ones.
 var resets = map[step][]string{
 	powerOn:  {"On", "ForceOn"},
 	shutDown: {"GracefulShutdown", "PushPowerButton"},
@@ -81,7 +81,7 @@ func redfish(ctx context.Context, r Request) (State, error) {
 	return state, err
 }
 
-// state returns On or Off. A transition counts as the state before it: PoweringOn is off.
+// state returns IsOn, IsOff or Unknown. A transition counts as the state before it: PoweringOn is off.
 func (s system) state() State {
 	switch s.PowerState {
 	case "On", "PoweringOff":
@@ -104,7 +104,7 @@ func (s system) reset(do step) (string, error) {
 	return "", fmt.Errorf("its controller has no way to %s, only %s", do, strings.Join(s.Actions.Reset.Types, ", "))
 }
 
-// find is the path of the system that a controller is for.
+// find returns the path of the system that a controller manages.
 func (c *redfishClient) find(ctx context.Context, id string) (string, error) {
 	const systems = "/redfish/v1/Systems"
 	if id != "" {
@@ -119,12 +119,12 @@ func (c *redfishClient) find(ctx context.Context, id string) (string, error) {
 		return "", err
 	}
 	if len(list.Members) != 1 {
-		return "", fmt.Errorf("it has %d systems: say which one with ?system=ID at the address", len(list.Members))
+		return "", fmt.Errorf("it has %d systems: choose one with ?system=ID in the address", len(list.Members))
 	}
 	return local(list.Members[0].ID)
 }
 
-// local refuses to go anywhere else: what a controller names is a path of its own.
+// local returns an error unless a path that a controller names is on that controller and below /redfish/.
 func local(path string) (string, error) {
 	u, err := url.Parse(path)
 	if err != nil || u.Host != "" || u.Scheme != "" || u.User != nil || !strings.HasPrefix(path, "/redfish/") ||
@@ -141,7 +141,7 @@ func (c *redfishClient) system(ctx context.Context, path string) (system, error)
 	return s, err
 }
 
-// network has the next start boot from the network by UEFI, once.
+// network makes the next start boot from the network by UEFI, once.
 func (c *redfishClient) network(ctx context.Context, path string, sys system) error {
 	target := "Pxe"
 	if t := sys.Boot.Targets; len(t) > 0 && !slices.Contains(t, target) {
@@ -154,11 +154,12 @@ func (c *redfishClient) network(ctx context.Context, path string, sys system) er
 		"BootSourceOverrideTarget":  target,
 		"BootSourceOverrideMode":    "UEFI",
 	}
-	patch := func() error { return c.patch(ctx, path, sys, map[string]any{"Boot": boot}) }
+	var bad []string
+	patch := func() error { return c.patch(ctx, path, sys, &bad, map[string]any{"Boot": boot}) }
 	err := patch()
 	var refused *redfishError
 	if errors.As(err, &refused) && refused.status != http.StatusUnauthorized && !refused.tag() {
-		// Some know no mode, or have one that is not to be changed with the target.
+		// Some controllers have no mode, or do not let it be changed together with the target.
 		delete(boot, "BootSourceOverrideMode")
 		if again := patch(); again == nil {
 			return nil
@@ -167,34 +168,36 @@ func (c *redfishClient) network(ctx context.Context, path string, sys system) er
 	return err
 }
 
-// patch changes a system. A tag that is refused is read anew once, and then each other one is tried.
-func (c *redfishClient) patch(ctx context.Context, path string, sys system, change any) error {
-	tag := ""
-	if tags := sys.tags(); len(tags) > 0 {
-		tag = tags[0]
+// patch changes a system. If a tag is refused, it reads the system once more and tries each tag. It adds refused tags
+// to bad, and sends none of them again.
+func (c *redfishClient) patch(ctx context.Context, path string, sys system, bad *[]string, change any) error {
+	err := error(&redfishError{what: "change " + path, status: http.StatusPreconditionFailed})
+	try := func(tags []string) (done bool) {
+		for _, t := range tags {
+			if slices.Contains(*bad, t) {
+				continue
+			}
+			_, err = c.call(ctx, http.MethodPatch, path, t, change, nil)
+			var refused *redfishError
+			if !errors.As(err, &refused) || !refused.tag() {
+				return true
+			}
+			*bad = append(*bad, t)
+		}
+		return false
 	}
-	_, err := c.call(ctx, http.MethodPatch, path, tag, change, nil)
-	var refused *redfishError
-	if !errors.As(err, &refused) || !refused.tag() {
+	if try(append(sys.tags(), "")[:1]) {
 		return err
 	}
 	fresh, again := c.system(ctx, path)
 	if again != nil {
 		return errors.Join(err, again)
 	}
-	for _, t := range append(fresh.tags(), "*") {
-		if t == tag {
-			continue
-		}
-		_, err = c.call(ctx, http.MethodPatch, path, t, change, nil)
-		if !errors.As(err, &refused) || !refused.tag() {
-			return err
-		}
-	}
+	try(append(fresh.tags(), "*"))
 	return err
 }
 
-// redfishError is a refusal of a controller.
+// redfishError is an error response of a controller.
 type redfishError struct {
 	what   string
 	status int
@@ -212,12 +215,12 @@ func (e *redfishError) Error() string {
 	return s
 }
 
-// tag reports whether it was the value of If-Match that a controller refused, or that there was none.
+// tag reports whether the controller refused the value of If-Match, or its absence.
 func (e *redfishError) tag() bool {
 	return e.status == http.StatusPreconditionFailed || e.status == http.StatusPreconditionRequired
 }
 
-// says is what the body of a refusal has for people.
+// says returns the messages in the body of an error response.
 func says(body []byte) string {
 	var e struct {
 		Error struct {

@@ -120,8 +120,8 @@ func TestRedfishWithAnEmulator(t *testing.T) {
 	}
 }
 
-// vendor is a controller with the manners of real ones: it wants If-Match, knows few resets, and has a mode that
-// cannot be changed.
+// vendor behaves like real controllers: it requires If-Match, supports few resets, and has a mode that cannot be
+// changed.
 type vendor struct {
 	state  string
 	resets []string
@@ -207,8 +207,7 @@ func TestRedfishOfDifferentVendors(t *testing.T) {
 	}
 }
 
-// TestRedfishGoesNowhereElse: a controller that was taken over does not get the server to send the password to
-// somebody else.
+// TestRedfishGoesNowhereElse: a hostile controller cannot make the server send the password to another host.
 func TestRedfishGoesNowhereElse(t *testing.T) {
 	var otherHost bool
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { otherHost = true }))
@@ -257,14 +256,15 @@ func TestRedfishGoesNowhereElse(t *testing.T) {
 	}
 }
 
-// moved is a controller that sends every request to another path of its own, as iLO and Lenovo's XCC do, and tells the
-// tag of a system only in the body, as AMI's does.
+// moved is a controller that redirects every request to another path of its own, like iLO and Lenovo's XCC, and sends a
+// system's tag only in the body, like AMI's.
 type moved struct {
-	status int    // of the redirect
+	status int    // status of the redirect
 	host   string // in Location: "" is a path only
 	tags   []string
-	strict func(tag string) bool // what it takes in If-Match
-	header bool                  // it tells the tag in the header too
+	strict func(tag string) bool // whether it accepts a value of If-Match
+	header bool                  // it sends the tag in the header too
+	noMode bool                  // it has no mode of the boot override
 	reads  int
 	calls  []string
 }
@@ -299,14 +299,17 @@ func (m *moved) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			status = http.StatusPreconditionRequired
 		}
 		w.WriteHeader(status)
+	case r.Method == "PATCH" && m.noMode && strings.Contains(string(body), "Mode"):
+		m.calls = append(m.calls, "no mode")
+		w.WriteHeader(http.StatusBadRequest)
 	default:
 		m.calls = append(m.calls, r.Method+" "+r.Header.Get("If-Match")+" "+string(body))
 		w.WriteHeader(http.StatusNoContent)
 	}
 }
 
-// A controller's redirect to another path of its own is followed with method, body and password; its tag is
-// found in the body, and one that is refused is read anew, never repeated.
+// A redirect to another path of the same controller is followed with method, body and password. The tag is found in the
+// body; after a refusal the tag is read again, and the refused value is not sent again.
 func TestRedfishOfMovedPathsAndTags(t *testing.T) {
 	const (
 		patch = ` {"Boot":{"BootSourceOverrideEnabled":"Once","BootSourceOverrideMode":"UEFI",` +
@@ -325,6 +328,10 @@ func TestRedfishOfMovedPathsAndTags(t *testing.T) {
 			[]string{`refused "1"`, `PATCH "2"` + patch, reset}},
 		"strong only": {moved{status: 307, tags: []string{`W/"1"`}, header: true, strict: exact(`"1"`)},
 			[]string{`refused W/"1"`, `PATCH "1"` + patch, reset}},
+		"strong only, no mode": {
+			moved{status: 307, tags: []string{`W/"1"`}, header: true, strict: exact(`"1"`), noMode: true},
+			[]string{`refused W/"1"`, "no mode",
+				`PATCH "1"` + strings.Replace(patch, `"BootSourceOverrideMode":"UEFI",`, "", 1), reset}},
 		"any": {moved{status: 307, tags: []string{`"1"`}, strict: exact(`*`)},
 			[]string{`refused "1"`, `PATCH *` + patch, reset}},
 		"none is right": {moved{status: 307, tags: []string{`"1"`}, strict: exact(`x`)},
@@ -347,7 +354,7 @@ func TestRedfishOfMovedPathsAndTags(t *testing.T) {
 	}
 }
 
-// FuzzRedfishAnswer: whatever a controller answers, the server goes on.
+// FuzzRedfishAnswer: no answer of a controller makes the server fail.
 func FuzzRedfishAnswer(f *testing.F) {
 	f.Add(
 		[]byte(

@@ -16,10 +16,10 @@ import (
 	"strings"
 )
 
-// maxAnswer bounds what is read of a controller's answer; a system has some 10 KB.
+// maxAnswer limits a controller's response, in bytes; a system has about 10 KB.
 const maxAnswer = 1 << 20
 
-// redfishClient speaks with one controller.
+// redfishClient sends requests to one controller.
 type redfishClient struct {
 	base, user, password string
 	http                 *http.Client
@@ -36,7 +36,7 @@ func newRedfishClient(r Request) *redfishClient {
 			DisableKeepAlives:      false,
 			MaxResponseHeaderBytes: 64 << 10,
 		},
-		// call follows them itself: with method, body and password, and to nobody else
+		// call follows redirects itself: with method, body and password, and only to the same controller
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return c
@@ -44,13 +44,14 @@ func newRedfishClient(r Request) *redfishClient {
 
 func (c *redfishClient) close() { c.http.CloseIdleConnections() }
 
-// trusting is how the certificate of a controller is judged.
+// trusting returns the TLS configuration for a setting: "" verifies the certificate, "sha256:HEX" pins it, anything
+// else accepts any certificate.
 func trusting(how string) *tls.Config {
 	conf := &tls.Config{MinVersion: tls.VersionTLS12}
 	if how == "" {
 		return conf
 	}
-	conf.InsecureSkipVerify = true // asked for; a pin is checked below
+	conf.InsecureSkipVerify = true // the setting asks for it; a pin is checked below
 	want, pinned := strings.CutPrefix(how, "sha256:")
 	if !pinned {
 		return conf
@@ -68,11 +69,11 @@ func trusting(how string) *tls.Config {
 	return conf
 }
 
-// maxRedirects is how often a request is sent on; some controllers add a slash, then another path.
+// maxRedirects is how many redirects are followed; some controllers add a slash, then change the path.
 const maxRedirects = 4
 
-// call sends in as JSON (nil: no body) and decodes the answer into out (nil: not wanted). Every service takes basic
-// authentication (DSP0266, 13.3); a session for three requests would be two requests more.
+// call sends in as JSON (nil: no body) and decodes the response into out (nil: ignored). Every service accepts basic
+// authentication (DSP0266, 13.3); a session would cost two more requests.
 func (c *redfishClient) call(ctx context.Context, method, path, tag string, in, out any) (http.Header, error) {
 	what := method + " " + path
 	var body []byte
@@ -111,7 +112,7 @@ func (c *redfishClient) call(ctx context.Context, method, path, tag string, in, 
 		what, maxRedirects, path)
 }
 
-// send makes one request, and reads the answer.
+// send makes one request, and reads the response.
 func (c *redfishClient) send(
 	ctx context.Context, method, path, tag string, body []byte,
 ) (*http.Response, []byte, error) {
@@ -130,7 +131,7 @@ func (c *redfishClient) send(
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return nil, nil, err // it names method and address
+		return nil, nil, err // the error names method and address
 	}
 	defer res.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
@@ -140,7 +141,8 @@ func (c *redfishClient) send(
 	return res, answer, nil
 }
 
-// redirected is the path that an answer sends to. It is of the same controller: the password goes nowhere else.
+// redirected returns the path of a redirect. It must be on the same controller, because the password must not go
+// elsewhere.
 func redirected(res *http.Response) (string, error) {
 	to, err := res.Location()
 	if err != nil {
@@ -154,7 +156,7 @@ func redirected(res *http.Response) (string, error) {
 	return local(to.RequestURI())
 }
 
-// addressOf is the host of an address, in lower case, and its port, also where that is the scheme's own.
+// addressOf returns the host of a URL, in lower case, with its port or the scheme's default port.
 func addressOf(u *url.URL) string {
 	port := u.Port()
 	if port == "" {

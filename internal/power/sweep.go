@@ -4,9 +4,9 @@ import "time"
 
 // Seen is what is known of a node when Sweep decides.
 type Seen struct {
-	Wanted bool          // it should be on
-	Quiet  time.Duration // since its last sign: a packet, a report
-	State  State         // as its switch tells; Unknown before it was asked
+	Wanted bool          // the node should be on
+	Quiet  time.Duration // time since its last packet or report
+	State  State         // power state; Unknown before it was read
 }
 
 // GivenUp is how long a node must be silent before it counts as stuck. A running node reports each minute, a booting

@@ -10,18 +10,18 @@ import (
 	"pando/internal/fleet"
 )
 
-// Action is one switching of a node.
+// Action is what a switch does to a node.
 type Action string
 
 // The actions.
 const (
 	On     Action = "on"
-	Off    Action = "off"   // the operating system is asked to shut down; with Force the current is cut
-	Cycle  Action = "cycle" // off and on without asking; what is off is switched on
+	Off    Action = "off"   // a shutdown by the operating system; with Force the power is cut
+	Cycle  Action = "cycle" // off and on without a shutdown; a node that is off is switched on
 	Status Action = "status"
 )
 
-// State is whether a node has power.
+// State says whether a node has power.
 type State string
 
 // The states.
@@ -31,33 +31,33 @@ const (
 	Unknown State = "unknown"
 )
 
-// Request is one action of one node.
+// Request is one action on one node.
 type Request struct {
 	Action   Action
 	To       fleet.PowerTo
 	Node     string
 	MACs     []fleet.MAC
 	Password string
-	Force    bool // of Off
-	Network  bool // of On and Cycle: boot from the network this once, whatever the firmware's order says
+	Force    bool // for Off: cut the power
+	Network  bool // for On and Cycle: boot from the network this once, whatever the firmware's boot order is
 }
 
-// ErrAgent means that only the node itself can do this: Wake-on-LAN cannot switch off.
+// ErrAgent means that only the node itself can do this, because Wake-on-LAN cannot switch off.
 var ErrAgent = errors.New("Wake-on-LAN can only switch on")
 
 // ErrNone means that the node has no power method.
 var ErrNone = errors.New("its power is none: it is not switched from here")
 
-// Timeout bounds one action. A slow controller takes ten seconds per request, and an action needs several.
+// Timeout limits one action. A slow controller takes ten seconds per request, and an action needs several.
 const Timeout = 45 * time.Second
 
 // Switch switches nodes.
 type Switch struct {
-	Links func() ([]netip.AddrPort, error)  // where magic packets go that have no address of their own
+	Links func() ([]netip.AddrPort, error)  // broadcast addresses for magic packets without an address of their own
 	Find  func(name string) (string, error) // the path of a program that may be run
 }
 
-// Do performs one action. The state is the one before the action; Status changes nothing.
+// Do performs one action. It returns the state before the action. Status changes nothing.
 func (s Switch) Do(ctx context.Context, r Request) (State, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, Timeout, fmt.Errorf("it has not answered within %s", Timeout))
 	defer cancel()
@@ -84,7 +84,7 @@ func (s Switch) Do(ctx context.Context, r Request) (State, error) {
 	return state, err
 }
 
-// step is what a controller is asked to do.
+// step is what a controller is told to do.
 type step string
 
 const (
@@ -92,10 +92,10 @@ const (
 	powerOn  step = "on"
 	shutDown step = "shut down" // by the operating system
 	cut      step = "cut"
-	restart  step = "restart" // without asking
+	restart  step = "restart" // without a shutdown
 )
 
-// decide is what an action comes to in a state.
+// decide returns the step for an action in a state.
 func decide(a Action, state State, force bool) step {
 	switch {
 	case a == On && state != IsOn, a == Cycle && state == IsOff:

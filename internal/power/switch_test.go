@@ -12,7 +12,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// TestDecide is the whole table: what is done in which state.
+// TestDecide checks the step for each action in each state.
 func TestDecide(t *testing.T) {
 	for _, c := range []struct {
 		action Action

@@ -11,21 +11,22 @@ import (
 	"pando/internal/fleet"
 )
 
-// wolPort is discard(9), where magic packets go by custom; cards look at what is in a packet, not at its port.
+// wolPort is discard(9), the usual port of magic packets. Network cards look at the content of a packet, not at its
+// port.
 const wolPort = 9
 
-// wolTimes is how often each is sent: a packet may be lost, and nobody answers.
+// wolTimes is how often each packet is sent: a packet may be lost, and there is no answer.
 const wolTimes = 3
 
-// MagicPacket wakes a network card: six bytes of ones, its MAC sixteen times, and the SecureOn password if it has one
-// (AMD, Magic Packet Technology, 1995).
+// MagicPacket returns the packet that wakes a network card: six bytes of ones, its MAC sixteen times, and its SecureOn
+// password if it has one (AMD, Magic Packet Technology, 1995).
 func MagicPacket(mac fleet.MAC, password []byte) []byte {
 	p := bytes.Repeat([]byte{0xff}, 6)
 	p = append(p, bytes.Repeat(mac[:], 16)...)
 	return append(p, password...)
 }
 
-// Woken returns the MAC and the password of a magic packet, at any position in b.
+// Woken finds a magic packet at any position in b, and returns its MAC and password.
 func Woken(b []byte) (mac fleet.MAC, password []byte, ok bool) {
 	ones := bytes.Repeat([]byte{0xff}, 6)
 	for at := 0; len(b)-at >= 102; at++ {
@@ -70,13 +71,13 @@ func (s Switch) wake(ctx context.Context, r Request) (State, error) {
 			}
 		}
 	}
-	if sent > 0 { // a link that is down keeps nobody from waking the others
+	if sent > 0 { // sent on at least one link: a link that is down is no failure
 		return Unknown, nil
 	}
 	return Unknown, err
 }
 
-// wolLinks are the broadcast addresses that packets go to.
+// wolLinks returns the addresses that packets are sent to.
 func (s Switch) wolLinks(host string) ([]netip.AddrPort, error) {
 	if host == "" {
 		links, err := s.Links()
@@ -94,7 +95,7 @@ func (s Switch) wolLinks(host string) ([]netip.AddrPort, error) {
 
 func send(ctx context.Context, to netip.AddrPort, packet []byte) error {
 	var d net.Dialer
-	c, err := d.DialContext(ctx, "udp4", to.String()) // Go's sockets may broadcast
+	c, err := d.DialContext(ctx, "udp4", to.String()) // Go enables broadcasts on UDP sockets
 	if err != nil {
 		return fmt.Errorf("send to %s: %w", to, err)
 	}
@@ -102,7 +103,7 @@ func send(ctx context.Context, to netip.AddrPort, packet []byte) error {
 	return errors.Join(err, c.Close())
 }
 
-// Links are the broadcast addresses of this machine's networks.
+// Links returns the broadcast addresses of this machine's networks.
 func Links() ([]netip.AddrPort, error) {
 	all, err := net.Interfaces()
 	if err != nil {
@@ -115,7 +116,7 @@ func Links() ([]netip.AddrPort, error) {
 		}
 		addrs, err := l.Addrs()
 		if err != nil {
-			continue // it went away
+			continue // the interface was removed
 		}
 		for _, a := range addrs {
 			if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Is4() && p.Bits() < 31 {

@@ -14,8 +14,7 @@ import (
 	"pando/internal/testkit"
 )
 
-// TestMagicPacketOnTheWire sends to a network of its own, and to that of a machine behind a router, and looks at
-// what arrives there.
+// TestMagicPacketOnTheWire sends to a local network and to one behind a router, and reads the packets that arrive.
 func TestMagicPacketOnTheWire(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("network namespaces need root")
@@ -37,7 +36,7 @@ func TestMagicPacketOnTheWire(t *testing.T) {
 		room.IP("link", "set", "far", "up")); err != nil { // a bridge without a machine has no carrier
 		t.Fatal(err)
 	}
-	// The router sends what is for the whole network on to it; that is off wherever nobody turned it on.
+	// The router forwards directed broadcasts; that is off by default.
 	for _, f := range []string{"net/ipv4/ip_forward", "net/ipv4/conf/all/bc_forwarding",
 		"net/ipv4/conf/eth0/bc_forwarding"} {
 		if err := room.Do(func() error { return os.WriteFile("/proc/sys/"+f, []byte("1"), 0) }); err != nil {
@@ -80,7 +79,7 @@ func TestMagicPacketOnTheWire(t *testing.T) {
 	}
 }
 
-// listen opens a raw socket on a link, and returns what waits there for a magic packet.
+// listen opens a raw socket on a link, and returns a function that waits for a magic packet.
 func listen(t *testing.T, n *testkit.Net, link string) func(*testing.T) (fleet.MAC, []byte) {
 	t.Helper()
 	var fd int

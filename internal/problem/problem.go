@@ -8,9 +8,9 @@ import (
 // Problem is an error that a person at the machine can act on.
 type Problem struct {
 	Err   error
-	Tried string // what was tried, "" when the error says so itself
+	Tried string // what was tried, "" if the error says it
 	Hint  string // what to do about it
-	Final bool   // trying again in this boot cannot help
+	Final bool   // another try in this boot cannot help
 }
 
 // Error reports what failed and what was tried.
@@ -21,10 +21,10 @@ func (p *Problem) Error() string {
 	return fmt.Sprintf("%v (tried: %s)", p.Err, p.Tried)
 }
 
-// Unwrap returns what failed.
+// Unwrap returns Err.
 func (p *Problem) Unwrap() error { return p.Err }
 
-// HintOf is the hint of the Problem in err, "" without one.
+// HintOf returns the hint of the Problem in err, "" if there is none.
 func HintOf(err error) string {
 	var p *Problem
 	if errors.As(err, &p) {
@@ -33,7 +33,7 @@ func HintOf(err error) string {
 	return ""
 }
 
-// IsFinal reports whether trying again in this boot cannot help.
+// IsFinal reports whether another try in this boot cannot help.
 func IsFinal(err error) bool {
 	var p *Problem
 	return errors.As(err, &p) && p.Final

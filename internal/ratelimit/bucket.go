@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Bucket is a token bucket: it lets burst things through at once, and then rate of them each second.
+// Bucket is a token bucket: it allows burst events at once, and then rate events per second.
 type Bucket struct {
 	burst, rate float64
 
@@ -17,7 +17,7 @@ type Bucket struct {
 // New returns a full bucket.
 func New(burst, rate float64) *Bucket { return &Bucket{burst: burst, rate: rate, full: burst} }
 
-// Take reports whether one more may pass now.
+// Take reports whether one more event is allowed now, and counts it.
 func (b *Bucket) Take(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -32,7 +32,7 @@ func (b *Bucket) Take(now time.Time) bool {
 	return true
 }
 
-// Wait returns how long it takes until one more may pass, 0 when it may now.
+// Wait returns the time until one more event is allowed; 0: now.
 func (b *Bucket) Wait(now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -40,7 +40,7 @@ func (b *Bucket) Wait(now time.Time) time.Duration {
 	return time.Duration(max(missing, 0) / b.rate * float64(time.Second))
 }
 
-// Idle reports whether the bucket is full again, as if nothing had ever passed.
+// Idle reports whether the bucket is full again, as if it were new.
 func (b *Bucket) Idle(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

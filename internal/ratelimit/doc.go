@@ -1,5 +1,5 @@
 // Package ratelimit is a token bucket.
 //
-// A bucket owns its fill level; the caller passes the time. Logins, API requests and the discovery of unknown machines
-// are limited with it. It must never sleep.
+// A bucket owns its fill level; the caller passes the time. It limits logins, API requests and the discovery of unknown
+// machines. It must never sleep.
 package ratelimit

@@ -16,29 +16,29 @@ import (
 	"pando/internal/store"
 )
 
-// Cache remembers which object holds which raw bytes, for all that was ever built into a store. With it a
-// chunk that is stored already is not packed again, and a new version of the compressor does not give what
-// is stored another name. It is a file of records that is only appended to; losing it costs time only.
+// Cache remembers which object has which raw bytes, for everything ever built into a store. A chunk that is already
+// stored is then not compressed again, and keeps its name when the compressor changes. Cache is an append-only file
+// of records; losing it costs only time.
 type Cache struct {
 	store *store.Dir
 	path  string
 
 	mu    sync.Mutex
 	known map[[32]byte]chunk.Entry
-	fresh []byte // records to append
-	whole int64  // bytes of the file that hold whole records
+	fresh []byte // records that Save will append
+	whole int64  // bytes of the file with complete records
 }
 
-// A record: raw digest (32), object digest (32), raw size (4), stored size (4), codec (1), algorithm (1),
-// zeros (2), CRC-32C of what is before it (4).
+// A record: raw digest (32), object digest (32), raw size (4), stored size (4), codec (1), algorithm (1), zeros (2),
+// CRC-32C of the bytes before (4).
 const recordSize = 80
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Sum is the digest by which raw bytes are remembered.
+// Sum returns the digest of raw bytes that Find and Add expect.
 func Sum(raw []byte) [32]byte { return sha256.Sum256(raw) }
 
-// Open reads the memory of a store, whose lock is held.
+// Open reads the raw digests of a store. The store must be locked if Save will be called.
 func Open(d *store.Dir) (*Cache, error) {
 	m := &Cache{store: d, path: filepath.Join(d.Path(), "raw-digests"), known: map[[32]byte]chunk.Entry{}}
 	data, err := os.ReadFile(m.path)
@@ -64,7 +64,7 @@ func readRecord(b []byte) (digest [32]byte, e chunk.Entry, ok bool) {
 	return [32]byte(b[:32]), e, true
 }
 
-// Find returns the entry of raw bytes, if the store still has its object.
+// Find returns the entry for raw bytes, if the store still has the object.
 func (m *Cache) Find(digest [32]byte, size int) (chunk.Entry, bool) {
 	m.mu.Lock()
 	e, ok := m.known[digest]
@@ -76,7 +76,7 @@ func (m *Cache) Find(digest [32]byte, size int) (chunk.Entry, bool) {
 	return e, ok && stored == int64(e.StoredSize)
 }
 
-// Stored returns the object of raw bytes, nil if there is none that is good.
+// Stored returns the object with the given raw bytes, or nil if the store has no good one.
 func (m *Cache) Stored(ctx context.Context, raw []byte) []byte {
 	e, ok := m.Find(Sum(raw), len(raw))
 	if !ok {
@@ -84,12 +84,12 @@ func (m *Cache) Stored(ctx context.Context, raw []byte) []byte {
 	}
 	data, err := m.store.Get(ctx, e.ID)
 	if err != nil {
-		return nil // it is packed again
+		return nil // the caller then compresses it again
 	}
 	return data
 }
 
-// Add remembers an entry. It can be found after the object has its name only, see find.
+// Add records an entry. Find returns it only when the store has its object.
 func (m *Cache) Add(digest [32]byte, e chunk.Entry) {
 	le := binary.LittleEndian
 	b := make([]byte, 0, recordSize)
@@ -107,8 +107,8 @@ func (m *Cache) Add(digest [32]byte, e chunk.Entry) {
 	}
 }
 
-// Save appends what is new. A record that was cut off by a crash is written over. A record may be saved
-// before its object has a name, because find asks the store.
+// Save appends the new records, over a record that a crash truncated. A record may be saved before its object is
+// stored, because Find asks the store.
 func (m *Cache) Save() error {
 	if len(m.fresh) == 0 {
 		return nil

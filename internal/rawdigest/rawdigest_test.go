@@ -61,7 +61,7 @@ func TestMemory(t *testing.T) {
 		t.Error("found for another size")
 	}
 
-	// A record that is broken is forgotten, one that is cut off is written over, the others stay.
+	// A damaged record is ignored, a truncated one is overwritten, the others stay.
 	file := filepath.Join(d.Path(), "raw-digests")
 	data, err := os.ReadFile(file)
 	if err != nil || len(data) != 2*recordSize {

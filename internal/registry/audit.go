@@ -7,18 +7,18 @@ import (
 
 // Audited is one line of the audit log: who requested which change, and its result.
 type Audited struct {
-	Seq    int64 // grows with each
+	Seq    int64 // grows with each line
 	At     time.Time
 	Who    string // "user desk", "token ci", "this machine"
-	From   string // address; "": the socket
+	From   string // address of the client; "": the Unix socket
 	Method string
 	Path   string // with its query
-	Body   string // as JSON, without secrets; "" when there is none, or it is no JSON
-	Status int    // of the answer, as HTTP has it
-	Error  string // "" when it was done
+	Body   string // as JSON, without secrets; "" if there is none or it is no JSON
+	Status int    // HTTP status of the response
+	Error  string // "" if the change was made
 }
 
-// maxAudited is how many lines of the audit log are kept: at a change a minute, two months.
+// maxAudited is how many lines of the audit log are kept: two months at a change a minute.
 const maxAudited = 100_000
 
 const auditColumns = `SELECT seq, at, who, source, method, path, body, status, error FROM audit`
@@ -29,7 +29,7 @@ func (t *Tx) AppendAudited(a Audited) error {
 	return err
 }
 
-// AmendAudited writes who, status and error of a line anew.
+// AmendAudited replaces who, status and error of a line.
 func (t *Tx) AmendAudited(a Audited) error {
 	_, err := t.exec(`UPDATE audit SET who = ?, status = ?, error = ? WHERE seq = ?`, a.Who, a.Status, a.Error, a.Seq)
 	if err != nil {
@@ -38,7 +38,7 @@ func (t *Tx) AmendAudited(a Audited) error {
 	return nil
 }
 
-// AppendAuditedSeq is AppendAudited, and returns the number of the line.
+// AppendAuditedSeq is AppendAudited, and returns the number of the new line.
 func (t *Tx) AppendAuditedSeq(a Audited) (seq int64, err error) {
 	_, err = t.exec(
 		`INSERT INTO audit (at, who, source, method, path, body, status, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -56,7 +56,8 @@ func (t *Tx) AppendAuditedSeq(a Audited) (seq int64, err error) {
 	return seq, nil
 }
 
-// Audit returns up to limit lines of the audit log, the newest first, with numbers below before; 0: from the newest on.
+// Audit returns up to limit lines of the audit log with numbers below before, newest first. before 0 begins at the
+// newest.
 func (t *Tx) Audit(before int64, limit int) ([]Audited, error) {
 	all, err := list(
 		t, scanAudited, auditColumns+` WHERE ? = 0 OR seq < ? ORDER BY seq DESC LIMIT ?`, before, before, limit,

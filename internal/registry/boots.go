@@ -11,45 +11,45 @@ import (
 	"pando/internal/fleet"
 )
 
-// How many boots are remembered: for each MAC, and for all MACs that belong to no node together. The latter
-// bounds what strangers can make the server store.
+// How many boots are kept for each MAC, and together for all MACs without a node. The latter bounds what unknown
+// machines can make the server store.
 const (
 	BootsPerMAC  = 30
 	BootsUnknown = 2000
 )
 
-// Boot is what the server must know of a boot after a restart. Progress has how far it got, from its events.
+// Boot is what the server must still know about a boot after a restart. Progress has the stage that the boot reached.
 type Boot struct {
 	ID        fleet.BootID
 	MAC       fleet.MAC
-	Node      string     // "": nobody adopted the MAC
-	Addr      netip.Addr // that DHCP gave, or saw the MAC ask for
+	Node      string     // "": the MAC belongs to no node
+	Addr      netip.Addr // address that DHCP gave to the MAC, or saw it request
 	Firmware  string     // "bios", "uefi-x86-64", ... for people
-	PXEMenu   bool       // the firmware asked for its boot file when a PXE menu offered it
+	PXEMenu   bool       // the firmware requested its boot file after a PXE menu offered it
 	Started   time.Time  // first packet
 	Exchanged time.Time  // last DHCP exchange that gave Addr
 	Scripted  time.Time  // boot script sent to Addr
 	Version   fleet.Digest
-	Image     fleet.Ref // as it was desired
+	Image     fleet.Ref // image that the node was to boot
 
-	// Drivers are the driver archives that the boot was given: the last list is its present one, those before did not
-	// bring it further. A list has names with a space between them, "*" for every NIC.
+	// Drivers are the driver archives that the boot was given. The last list is the present one; the boot did not
+	// succeed with the lists before. A list has names separated by spaces; "*" means the archives for every NIC.
 	Drivers []string
 
-	Token     Hash // of the token in the initramfs; zero: none was made
+	Token     Hash // of the token in the initramfs; zero: no token was made
 	TokenMade time.Time
 	TokenUsed time.Time // zero: not redeemed
-	Nonce     Hash      // of the nonce that came with the token when it was redeemed
-	Session   Hash      // of the credential that it was redeemed for
+	Nonce     Hash      // of the nonce that was sent when the token was redeemed
+	Session   Hash      // of the session credential that the token was exchanged for
 
-	Init     time.Time       // node's Init on the server's clock; zero: not reached
+	Init     time.Time       // time of the node's Init event on the server's clock; zero: not reached
 	Hardware json.RawMessage // as the node reported it
 
-	Server netip.Addr        // of this server, at which the node said hello
-	Config map[string]string // digests of the config files that it was given, by path
+	Server netip.Addr        // address of this server at which the node registered
+	Config map[string]string // digests of the config files that the boot was given, by path
 
-	Approved time.Time // an operator said that the boot may have secrets; zero: nobody did
-	Proof    string    // public key of the TPM that signed its hello; "": none did
+	Approved time.Time // time when an operator allowed the boot to get secrets; zero: not allowed
+	Proof    string    // public key of the TPM that signed the boot's registration; "": none
 }
 
 const bootColumns = `SELECT id, mac, node, addr, firmware, started, exchanged, scripted, version, image, token, token_made,
@@ -60,7 +60,7 @@ type BootFilter struct {
 	Node  string    // of this node
 	MAC   fleet.MAC // of this MAC
 	Since time.Time // started then or later
-	Limit int       // the newest so many; 0: all
+	Limit int       // at most this many, the newest; 0: all
 }
 
 // Boots returns boots, newest first.
@@ -69,7 +69,7 @@ func (t *Tx) Boots(f BootFilter) ([]Boot, error) {
 		f.Limit = -1
 	}
 	where, args := ` WHERE started >= ?`, []any{stamp(f.Since)}
-	if f.Node != "" { // a condition that is always there would not find the index
+	if f.Node != "" { // without this condition the query uses the index
 		where, args = where+` AND node = ?`, append(args, f.Node)
 	}
 	if !f.MAC.IsZero() {
@@ -87,7 +87,8 @@ func (t *Tx) Boots(f BootFilter) ([]Boot, error) {
 	return t.overlaid(b, f), nil
 }
 
-// few is up to how many nodes are looked up one by one by an index. For more of them one scan of all is faster.
+// few is the largest number of nodes that are looked up one by one through an index. For more nodes a full scan is
+// faster.
 const few = 100
 
 // LatestBoots returns the latest boot of each of these nodes, by name; of every node if none or many are named.
@@ -137,7 +138,7 @@ func (t *Tx) Boot(id fleet.BootID) (Boot, error) {
 	return t.over.boot(b), err
 }
 
-// BootBySession returns the boot that a session's digest belongs to, or ErrNotFound.
+// BootBySession returns the boot with the session of a digest, or ErrNotFound.
 func (t *Tx) BootBySession(h Hash) (Boot, error) {
 	if h.IsZero() {
 		return Boot{}, notFound("boot of", "no session")
@@ -152,7 +153,7 @@ func (t *Tx) BootBySession(h Hash) (Boot, error) {
 	return b, err
 }
 
-// EndSessions makes the credentials of a MAC's other boots worthless: a node speaks by its latest boot.
+// EndSessions ends the sessions of a MAC's other boots: a node uses the session of its latest boot.
 func (t *Tx) EndSessions(m fleet.MAC, except fleet.BootID) error {
 	if t.change != nil {
 		t.change.endSessions(m, except)
@@ -168,7 +169,7 @@ func (t *Tx) EndSessions(m fleet.MAC, except fleet.BootID) error {
 	return nil
 }
 
-// CreateBoot records a new boot, and forgets the oldest boots beyond BootsPerMAC and BootsStrangers.
+// CreateBoot records a new boot, and deletes the oldest boots beyond BootsPerMAC and BootsUnknown.
 func (t *Tx) CreateBoot(b Boot) error {
 	if _, err := t.Boot(b.ID); !errors.Is(err, ErrNotFound) {
 		return taken(err, "boot", string(b.ID))
@@ -199,7 +200,7 @@ func (t *Tx) CreateBoot(b Boot) error {
 	return nil
 }
 
-// PutBoot replaces the boot of this id, or returns ErrNotFound.
+// PutBoot replaces the boot with this ID, or returns ErrNotFound.
 func (t *Tx) PutBoot(b Boot) error {
 	if t.change != nil {
 		_, err := t.Boot(b.ID)

@@ -13,7 +13,7 @@ import (
 	"pando/internal/trace"
 )
 
-// largeEvent is an event as large as a node may report it.
+// largeEvent returns an event of the largest size that a node may report.
 func largeEvent(boot fleet.BootID, n int) trace.Event {
 	e := anEvent(boot, trace.Booted, trace.Info)
 	e.Offset = time.Duration(n + 1)
@@ -26,7 +26,7 @@ func largeEvent(boot fleet.BootID, n int) trace.Event {
 	return e
 }
 
-// storedBytes are the bytes of events, as the file has them and as they are counted.
+// storedBytes returns the bytes of events, as stored and as counted, and the size of the longest.
 func storedBytes(t *testing.T, r *Registry, boot fleet.BootID) (bytes, counted, longest int64) {
 	t.Helper()
 	err := r.events.read.QueryRow(`SELECT coalesce(sum(length(body)), 0), coalesce(max(length(body)), 0),
@@ -38,8 +38,8 @@ func storedBytes(t *testing.T, r *Registry, boot fleet.BootID) (bytes, counted, 
 	return bytes, counted, longest
 }
 
-// TestBytesOfEvents: a node that reports the largest events without end stores a bounded number of bytes: in an event,
-// in a boot, and in all boots together. The timeline says how many events are left out.
+// TestBytesOfEvents: a node that reports large events without end stores a bounded number of bytes: for an event, for
+// a boot, and for all boots together. The timeline says how many events are left out.
 func TestBytesOfEvents(t *testing.T) {
 	const fleetBytes = 3 << 20
 	r, err := Open(t.Context(), Options{Dir: t.TempDir(), MaxEventBytes: fleetBytes})
@@ -89,7 +89,7 @@ func TestBytesOfEvents(t *testing.T) {
 	}
 }
 
-// TestReportTwice: a large event that is cut is the same when it is reported again.
+// TestReportTwice: a large event that was truncated is recognized when it is reported again.
 func TestReportTwice(t *testing.T) {
 	r := openIn(t, t.TempDir())
 	for range 2 {
@@ -113,7 +113,7 @@ func TestReportTwice(t *testing.T) {
 	}
 }
 
-// TestPagesOfEvents: a reader gets as many bytes as it asked for, and a follower all events however large they are.
+// TestPagesOfEvents: a reader gets as many bytes as it requested; a follower gets all events, however large they are.
 func TestPagesOfEvents(t *testing.T) {
 	r := openIn(t, t.TempDir())
 	const n = 200
@@ -142,7 +142,8 @@ func TestPagesOfEvents(t *testing.T) {
 	}
 }
 
-// TestMigrateEventBytes: what an older release stored is counted, and read in part where it is too much.
+// TestMigrateEventBytes: events stored by an older release are counted, and are read in part if there are too many
+// bytes.
 func TestMigrateEventBytes(t *testing.T) {
 	dir := t.TempDir()
 	old := eventsSchema
@@ -183,7 +184,7 @@ func TestMigrateEventBytes(t *testing.T) {
 	}
 }
 
-// BenchmarkReport compares a report to a boot that has many large events with the same report to a new boot.
+// BenchmarkReport compares a report for a boot with many large events with the same report for a new boot.
 func BenchmarkReport(b *testing.B) {
 	r, err := Open(b.Context(), Options{Dir: b.TempDir()})
 	if err != nil {

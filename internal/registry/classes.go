@@ -73,8 +73,8 @@ func scanClass(s scanner) (fleet.Class, error) {
 	return c, err
 }
 
-// Hardware returns what each of these nodes reported of its hardware last, by name; of every node if none or many are
-// named. Nodes that never reported are missing.
+// Hardware returns the last hardware report of each of these nodes, by name. If none or many are named, it returns
+// those of all nodes. Nodes without a report are missing.
 func (t *Tx) Hardware(nodes ...string) (map[string]fleet.Hardware, error) {
 	out := map[string]fleet.Hardware{}
 	if len(nodes) == 0 || len(nodes) > few {
@@ -88,7 +88,7 @@ func (t *Tx) Hardware(nodes ...string) (map[string]fleet.Hardware, error) {
 	return out, nil
 }
 
-// readHardware adds what the nodes that a condition finds have reported.
+// readHardware adds the reports of the nodes that match a condition.
 func (t *Tx) readHardware(out map[string]fleet.Hardware, where string, args ...any) error {
 	type report struct{ node, body string }
 	reports, err := list(t, func(s scanner) (r report, err error) {

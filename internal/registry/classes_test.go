@@ -30,7 +30,7 @@ func testClasses(t *testing.T, r *Registry) {
 	want(t, r, ErrNotFound, func(tx *Tx) error { return tx.PutClass(c) })
 }
 
-// testHardware: what counts is the latest boot that reported something, of whichever MAC of the node.
+// testHardware: the report of the latest boot counts, from any MAC of the node.
 func testHardware(t *testing.T, r *Registry) {
 	must(t, r, func(tx *Tx) error {
 		errs := []error{tx.CreateNode(aNode("pc1", 1)), tx.CreateNode(aNode("pc2", 2))}
@@ -46,7 +46,7 @@ func testHardware(t *testing.T, r *Registry) {
 	same(t, read(t, r, hardwareOf()), map[string]fleet.Hardware{"pc1": {Product: "new"}})
 	same(t, read(t, r, hardwareOf("pc1")), map[string]fleet.Hardware{"pc1": {Product: "new"}})
 	same(t, read(t, r, hardwareOf("pc2")), map[string]fleet.Hardware{})
-	same(t, read(t, r, hardwareOf("")), map[string]fleet.Hardware{}) // who has no name is no node
+	same(t, read(t, r, hardwareOf("")), map[string]fleet.Hardware{}) // an unnamed MAC belongs to no node
 	same(t, read(t, r, hardwareOf("pc2", "pc1")), map[string]fleet.Hardware{"pc1": {Product: "new"}})
 }
 

@@ -9,7 +9,7 @@ import (
 
 const configColumns = `SELECT scope, path, body FROM config_files`
 
-// ConfigFiles returns all config files, by path, and those of one path by precedence, the winner last.
+// ConfigFiles returns all config files by path, and those of one path by precedence, the one that applies last.
 func (t *Tx) ConfigFiles() ([]fleet.ConfigFile, error) {
 	f, err := list(t, scanConfigFile, configColumns)
 	if err != nil {
@@ -33,8 +33,8 @@ func (t *Tx) ConfigFile(scope fleet.Scope, path string) (fleet.ConfigFile, error
 	)
 }
 
-// PutConfigFile records a config file, in the place of another of the same scope and path. ErrNotFound when there
-// is no such group, class or node.
+// PutConfigFile records a config file and replaces one with the same scope and path. It returns ErrNotFound if the
+// group, class or node does not exist.
 func (t *Tx) PutConfigFile(f fleet.ConfigFile) error {
 	if err := f.Validate(); err != nil {
 		return err
@@ -67,7 +67,7 @@ func (t *Tx) DeleteConfigFile(scope fleet.Scope, path string) error {
 	return nil
 }
 
-// HasScope returns ErrNotFound if a scope names a group, class or node that there is not.
+// HasScope returns ErrNotFound if a scope names a group, class or node that does not exist.
 func (t *Tx) HasScope(s fleet.Scope) error {
 	var err error
 	switch s.Kind {
@@ -82,18 +82,18 @@ func (t *Tx) HasScope(s fleet.Scope) error {
 	return err
 }
 
-// endScope forgets what was for a group, class or node that is no more.
+// endScope deletes what applied to a group, class or node that was deleted.
 func (t *Tx) endScope(kind fleet.ScopeKind, name string) error {
 	s := fleet.Scope{Kind: kind, Name: name}.String()
 	for _, table := range []string{"config_files", "secret_scopes"} {
 		if _, err := t.exec(`DELETE FROM `+table+` WHERE scope = ?`, s); err != nil {
-			return fmt.Errorf("forget what was for %s: %w", s, err)
+			return fmt.Errorf("delete config files and secret scopes of %s: %w", s, err)
 		}
 	}
 	return nil
 }
 
-// moveScope gives what was for a node to its new name.
+// moveScope changes the scope of a renamed node.
 func (t *Tx) moveScope(old, name string) error {
 	was, is := fleet.Scope{
 		Kind: fleet.ForNode, Name: old,
@@ -108,7 +108,7 @@ func (t *Tx) moveScope(old, name string) error {
 	return nil
 }
 
-// mergeScope gives what was for one node to another, unless that has such.
+// mergeScope gives what applies to one node to another, unless the other has its own.
 func (t *Tx) mergeScope(from, to string) error {
 	was := fleet.Scope{Kind: fleet.ForNode, Name: from}.String()
 	is := fleet.Scope{Kind: fleet.ForNode, Name: to}.String()

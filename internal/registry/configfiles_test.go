@@ -6,7 +6,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// testConfigFiles: what is for a node, group or class goes where it goes: to its new name, or away.
+// testConfigFiles: a config file for a node, group or class follows a rename, and is deleted with it.
 func testConfigFiles(t *testing.T, r *Registry) {
 	file := func(kind fleet.ScopeKind, name, path string) fleet.ConfigFile {
 		return fleet.ConfigFile{
@@ -68,7 +68,7 @@ func testConfigFiles(t *testing.T, r *Registry) {
 	want(t, r, ErrNotFound, func(tx *Tx) error { return tx.DeleteConfigFile(all.For, all.Path) })
 }
 
-// testSecrets: for whom a secret is follows renames and ends with what it names.
+// testSecrets: the scopes of a secret follow renames, and are deleted with the node, group or class.
 func testSecrets(t *testing.T, r *Registry) {
 	must(t, r, func(tx *Tx) error { return tx.CreateGroup(fleet.Group{Name: "lab"}) })
 	must(t, r, func(tx *Tx) error { return tx.CreateNode(aNode("pc1", 1)) })

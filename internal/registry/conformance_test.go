@@ -14,7 +14,7 @@ import (
 	"pando/internal/trace"
 )
 
-// conformance is what every implementation of the registry must do. open gives a new, empty one.
+// conformance has the tests of a registry. open returns a new, empty one.
 func conformance(t *testing.T, open func(t *testing.T) *Registry) {
 	for name, test := range map[string]func(*testing.T, *Registry){
 		"nodes": testNodes, "node conflicts": testNodeConflicts, "rename": testRename, "discovered": testDiscovered,
@@ -39,7 +39,7 @@ func aNode(name string, n byte) fleet.Node {
 	return fleet.Node{Name: name, State: fleet.Adopted, Group: "default", MACs: []fleet.MAC{mac(n)}, Created: now}
 }
 
-// must runs an Update that has to work.
+// must runs an Update that must succeed.
 func must(t *testing.T, r *Registry, fn func(*Tx) error) {
 	t.Helper()
 	if err := r.Update(t.Context(), fn); err != nil {
@@ -47,7 +47,7 @@ func must(t *testing.T, r *Registry, fn func(*Tx) error) {
 	}
 }
 
-// want runs an Update that has to fail for a reason.
+// want runs an Update that must fail for the given reason.
 func want(t *testing.T, r *Registry, reason error, fn func(*Tx) error) {
 	t.Helper()
 	if err := r.Update(t.Context(), fn); !errors.Is(err, reason) {
@@ -55,7 +55,7 @@ func want(t *testing.T, r *Registry, reason error, fn func(*Tx) error) {
 	}
 }
 
-// read runs a View that has to work.
+// read runs a View that must succeed.
 func read[T any](t *testing.T, r *Registry, get func(*Tx) (T, error)) T {
 	t.Helper()
 	var out T
@@ -167,7 +167,7 @@ func testGroups(t *testing.T, r *Registry) {
 		Follow:     true,
 		KernelArgs: []string{"quiet"},
 		Settings: fleet.Settings{
-			AuthorizedKeys: &[]string{"ssh-ed25519 A b"},
+			AuthorizedKeys: &[]string{"ssh-ed25519 AAAA b"},
 			UnlockRoot:     new(true),
 			RebootAfter:    new(time.Minute),
 			CacheSize:      new(int64(64e6)),
@@ -405,7 +405,7 @@ func testPolicy(t *testing.T, r *Registry) {
 	}
 }
 
-// testUndo: a change that fails leaves nothing, and those that share its commit stay.
+// testUndo: a failed change leaves nothing behind, and the other changes in the same commit stay.
 func testUndo(t *testing.T, r *Registry) {
 	boom := errors.New("boom")
 	done := make(chan error, 40)

@@ -11,10 +11,10 @@ import (
 	"pando/internal/fleet"
 )
 
-// MaxConsole is how many bytes of a boot's console are kept: the newest.
+// MaxConsole is how many bytes of a boot's console are kept; the oldest are dropped.
 const MaxConsole = 64 << 10
 
-// PutConsole adds text to a boot's console.
+// PutConsole appends text to a boot's console.
 func (r *Registry) PutConsole(ctx context.Context, boot fleet.BootID, text []byte, now time.Time) error {
 	err := r.writeHistory(ctx, func(tx *sql.Tx) error {
 		var old []byte
@@ -40,10 +40,10 @@ func (r *Registry) PutConsole(ctx context.Context, boot fleet.BootID, text []byt
 	return nil
 }
 
-// maxConsoles is how many boots have a console on record: 64 MB at most.
+// maxConsoles is how many boots have a stored console: 64 MB at most.
 const maxConsoles = 1000
 
-// newest cuts text to its last MaxConsole bytes, at the beginning of a line.
+// newest returns the last MaxConsole bytes of text, from the beginning of a line on.
 func newest(text []byte) []byte {
 	if len(text) <= MaxConsole {
 		return text
@@ -55,7 +55,7 @@ func newest(text []byte) []byte {
 	return text
 }
 
-// Console returns the kept console text of a boot, or "".
+// Console returns the stored console text of a boot, or "".
 func (r *Registry) Console(ctx context.Context, boot fleet.BootID) (string, error) {
 	var text []byte
 	err := r.events.read.QueryRowContext(ctx, `SELECT text FROM consoles WHERE boot = ?`, string(boot)).Scan(&text)

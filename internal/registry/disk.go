@@ -14,30 +14,30 @@ import (
 	"pando/internal/fleet"
 )
 
-// least is how many bytes are free on a disk that is not full.
+// least is how many bytes must be free on a disk that does not count as full.
 func least(all int64) int64 { return min(1<<20, all/16) }
 
-// enough is how many bytes have to be free for a full disk to be so no longer: a new reserve and some more, so that it
-// is not full again with the next write.
+// enough is how many bytes must be free before a full disk counts as having room: a new reserve and some more, so
+// that the next write does not fill it again.
 func enough(all int64) int64 { return min(diskreserve.Size+2*least(all), all/4) }
 
-// diskEvery is how often the disk is looked at.
+// diskEvery is how often the free room of the disk is read.
 const diskEvery = 5 * time.Second
 
-// disk is what is known of the disk that the files are on.
+// disk is the state of the disk with the registry's files.
 type disk struct {
-	reserve *diskreserve.Reserve // nil: nothing is reserved, and a write that fails fails
+	reserve *diskreserve.Reserve // nil: there is no reserve, and a write fails if the disk is full
 
 	mu    sync.Mutex
-	since time.Time // it is full; zero: it is not
+	since time.Time // since when the disk is full; zero: it is not
 }
 
-// FullDisk is how a full disk stands.
+// FullDisk describes a full disk.
 type FullDisk struct {
 	Since    time.Time
 	Free     int64 // bytes
 	Reserved int64 // bytes that are still reserved
-	InMemory int   // boots, leases and events that are not on the disk
+	InMemory int   // boots, leases and events that are only in memory
 }
 
 // FullDisk returns nil while the disk has room.
@@ -48,22 +48,22 @@ func (r *Registry) FullDisk() *FullDisk {
 		return nil
 	}
 	out := FullDisk{Since: r.disk.since, Reserved: r.disk.reserve.Held(), InMemory: r.pending.count()}
-	out.Free, _, _ = r.disk.reserve.Room() // it was asked a moment ago
+	out.Free, _, _ = r.disk.reserve.Room() // Room was read a moment ago, so it does not fail
 	if o := r.memory.now.Load(); o != nil {
 		out.InMemory += len(o.boots) + len(o.leases)
 	}
 	return &out
 }
 
-// refused is the error of a change that has no use of the reserve while the disk is full.
+// refused returns an error while the disk is full, for a change that may not use the reserve.
 func (r *Registry) refused(ctx context.Context) error {
 	if !r.isFull() {
 		return nil
 	}
-	if r.Relieve(ctx); !r.isFull() { // somebody has made room just now
+	if r.Relieve(ctx); !r.isFull() { // another program may have freed room
 		return nil
 	}
-	return fmt.Errorf("write %s: %w: what is left is for boots of known nodes", r.main.path, ErrFull)
+	return fmt.Errorf("write %s: %w: the rest is reserved for boots of known nodes", r.main.path, ErrFull)
 }
 
 func (r *Registry) isFull() bool {
@@ -72,7 +72,7 @@ func (r *Registry) isFull() bool {
 	return !r.disk.since.IsZero()
 }
 
-// UpdateReserved is Update for what must go on while the disk is full: it may use the reserve.
+// UpdateReserved is Update for changes that must also work on a full disk: it may use the reserve.
 func (r *Registry) UpdateReserved(ctx context.Context, fn func(*Tx) error) error {
 	err := r.update(ctx, fn)
 	if errors.Is(err, ErrFull) && r.giveReserve() {
@@ -85,7 +85,7 @@ func (r *Registry) UpdateReserved(ctx context.Context, fn func(*Tx) error) error
 }
 
 // UpdateBoot is Update for a boot of the machine with a MAC. On a full disk it uses the reserve if the machine is a
-// known node; without any room it goes on in memory, where fn can write boots and leases, until there is room again.
+// known node. Once the reserve is used up, boots and leases that fn writes stay in memory until there is room.
 func (r *Registry) UpdateBoot(ctx context.Context, mac fleet.MAC, fn func(*Tx) error) error {
 	err := r.refused(ctx)
 	if err == nil {
@@ -107,16 +107,16 @@ func (r *Registry) UpdateBoot(ctx context.Context, mac fleet.MAC, fn func(*Tx) e
 		return err
 	}
 	if first {
-		r.log.Error("boots and leases are not on the disk but in memory: it is full, and so is its reserve", "mac", mac,
+		r.log.Error("the disk and its reserve are full: boots and leases are only in memory", "mac", mac,
 			"hint", MakeRoom)
 	}
 	return nil
 }
 
-// MakeRoom is what to do about a full disk.
-const MakeRoom = "make room: `pando store gc --grace 1h`, `pando image delete`, or what else is on this disk"
+// MakeRoom says what to do about a full disk.
+const MakeRoom = "make room: run `pando store gc --grace 1h`, `pando image delete`, or delete other files on this disk"
 
-// giveReserve gives the reserve to the files, and reports whether a write is worth another try.
+// giveReserve gives the reserve to the files, and reports whether the failed write should be tried again.
 func (r *Registry) giveReserve() bool {
 	d := &r.disk
 	if d.reserve == nil {
@@ -138,7 +138,7 @@ func (r *Registry) giveReserve() bool {
 	return true
 }
 
-// foundFull notes that a write found no room.
+// foundFull records that a write found no room.
 func (r *Registry) foundFull() {
 	if r.disk.reserve == nil {
 		return
@@ -148,7 +148,7 @@ func (r *Registry) foundFull() {
 	r.begin()
 }
 
-// begin notes that the disk is full; its lock is held.
+// begin records that the disk is full. Its lock must be held.
 func (r *Registry) begin() {
 	if !r.disk.since.IsZero() {
 		return
@@ -158,7 +158,7 @@ func (r *Registry) begin() {
 		"dir", filepath.Dir(r.main.path), "hint", MakeRoom)
 }
 
-// WatchDisk looks at the disk until ctx ends.
+// WatchDisk calls Relieve periodically until ctx ends.
 func (r *Registry) WatchDisk(ctx context.Context) error {
 	t := time.NewTicker(diskEvery)
 	defer t.Stop()
@@ -172,7 +172,7 @@ func (r *Registry) WatchDisk(ctx context.Context) error {
 	}
 }
 
-// Relieve looks at the disk once. When it has room, what was in memory only is written, and the reserve is taken.
+// Relieve reads the free room of the disk. If there is room, it writes what is only in memory, and takes the reserve.
 func (r *Registry) Relieve(ctx context.Context) {
 	d := &r.disk
 	if d.reserve == nil {
@@ -180,7 +180,7 @@ func (r *Registry) Relieve(ctx context.Context) {
 	}
 	free, all, err := d.reserve.Room()
 	if err != nil {
-		r.log.Error("the disk cannot be asked for its room", "err", err)
+		r.log.Error("the free room of the disk cannot be read", "err", err)
 		return
 	}
 	d.mu.Lock()
@@ -198,7 +198,7 @@ func (r *Registry) Relieve(ctx context.Context) {
 			err = r.writePending(ctx)
 		}
 		if err != nil {
-			r.log.Error("what is in memory only is not written yet", "err", err)
+			r.log.Error("boots, leases and events in memory cannot be written to the disk yet", "err", err)
 			return
 		}
 	}
@@ -206,20 +206,20 @@ func (r *Registry) Relieve(ctx context.Context) {
 	defer d.mu.Unlock()
 	err = d.reserve.Take()
 	if err != nil {
-		r.log.Debug("no room is reserved for a full disk", "err", err)
+		r.log.Debug("the reserve for a full disk cannot be taken", "err", err)
 	}
 	none := errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
-	if full && !none { // there is as much room as the disk says
+	if full && !none { // Take did not fail for lack of room
 		d.since = time.Time{}
-		r.log.Info("the disk has room again: changes are taken, and all that was in memory is written",
+		r.log.Info("the disk has room again: changes are accepted, and what was in memory is written",
 			"dir", filepath.Dir(r.main.path), "free", free)
 	}
 }
 
-// rolled is how many bytes of the oldest events make room for new ones on a full disk.
+// rolled is how many bytes of the oldest events are deleted to make room for new ones on a full disk.
 const rolled = 256 << 10
 
-// writeHistory writes to the events' file. On a full disk it uses the reserve, and then the room of the oldest events.
+// writeHistory writes to the events file. On a full disk it uses the reserve, and then the room of the oldest events.
 func (r *Registry) writeHistory(ctx context.Context, do func(*sql.Tx) error) error {
 	err := r.events.write(ctx, do)
 	if !errors.Is(err, ErrFull) || !r.giveReserve() {

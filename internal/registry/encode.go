@@ -12,22 +12,22 @@ import (
 	"pando/internal/trace"
 )
 
-// maxEvent bounds one event, in encoded bytes. The longest that anything of Pando's makes is half of it.
+// maxEvent bounds one encoded event in bytes. The longest event of Pando's own programs has half of that.
 const maxEvent = 8 << 10
 
-// encoded is an event as it is stored.
+// encoded is an event in its stored form.
 type encoded struct {
 	boot   fleet.BootID
 	kind   trace.Kind
 	body   []byte
-	digest any // of a node's event; nil: it comes once
+	digest any // identifies an event of a node; nil: the event cannot be sent twice
 }
 
 // encode makes the stored form of an event.
 func encode(e trace.Event) (encoded, error) {
 	body, err := trace.Encode(e, maxEvent)
 	x := encoded{boot: e.Boot, kind: e.Kind, body: body}
-	// A node whose report was taken but whose answer was lost reports again. Its own clock makes the event the same.
+	// A node reports again if it got no reply to its report. Its clock in the event makes both the same.
 	if e.Boot != "" && e.Offset != 0 {
 		sum := sha256.Sum256(body)
 		x.digest = int64(binary.BigEndian.Uint64(sum[:]))
@@ -35,7 +35,7 @@ func encode(e trace.Event) (encoded, error) {
 	return x, err
 }
 
-// reportedBefore reports whether a node's event is on record.
+// reportedBefore reports whether the same event of a node is already stored.
 func (x encoded) reportedBefore(ctx context.Context, tx *sql.Tx) (again bool, err error) {
 	if x.digest == nil {
 		return false, nil
@@ -54,17 +54,17 @@ func (x encoded) insert(ctx context.Context, tx *sql.Tx) (seq int64, err error) 
 	return res.LastInsertId()
 }
 
-// keeps reports whether an event stays within the bounds of its boot.
+// keeps reports whether an event is within the bounds of its boot.
 func (p *Progress) keeps(x encoded) bool {
 	events, bytes := EventsPerBoot, int64(BytesPerBoot)
-	if x.kind == trace.Info { // a flood of facts leaves room for what the boot reaches, or fails at
+	if x.kind == trace.Info { // many Info events leave room for stages and failures
 		events, bytes = events*3/4, bytes*3/4
 	}
 	return p.kept < events && p.bytes+int64(len(x.body)) <= bytes
 }
 
-// tellLeftOut says on a boot's timeline how many of its events are left out: in one event, which is the first time
-// inserted. It returns its number if it is new, and by how many bytes the timeline grew.
+// tellLeftOut maintains one event on a boot's timeline that says how many events are left out. It returns the event's
+// sequence number if it is new, and by how many bytes the timeline grew.
 func (p *Progress) tellLeftOut(ctx context.Context, tx *sql.Tx, id fleet.BootID) (seq, grown int64, err error) {
 	if p.dropped.Boot == "" {
 		return 0, 0, nil

@@ -12,29 +12,29 @@ import (
 	"pando/internal/trace"
 )
 
-// Bounds of the timeline of one boot, so that a node that reports for months, or maliciously, neither displaces the
-// history of others nor makes a timeline that nobody can read. Events beyond them update the progress and are counted.
+// Bounds of the timeline of one boot. A node that reports for months, or maliciously, must not displace the history
+// of other nodes. Events beyond the bounds update the progress and are counted.
 const (
 	EventsPerBoot = 4096
-	BytesPerBoot  = 1 << 20 // encoded; the last quarter of both is for what is more than a fact
+	BytesPerBoot  = 1 << 20 // encoded bytes; the last quarter of both bounds is not for Info events
 )
 
 // EventFilter selects events. The zero filter selects all that are kept.
 type EventFilter struct {
-	After int64        // with a higher sequence number
+	After int64        // only events with a higher sequence number
 	Boot  fleet.BootID // of this boot
-	Limit int          // the first so many; 0: all
-	Bytes int64        // no more when they have so many; 0: as many as a boot may have, or all
+	Limit int          // at most this many, the first; 0: all
+	Bytes int64        // stop after this many bytes; 0: the bound of a boot, or all
 }
 
-// Append records events in their order and returns them with their sequence numbers. An event that a node reported
-// before, or that is beyond the bounds of its boot, gets none. It is the only way to add events: timelines, followers
-// and counters read what it wrote.
+// Append records events in order and returns them with their sequence numbers. An event that a node reported before,
+// or that is beyond the bounds of its boot, gets no number. Events must be added only by Append, because timelines,
+// followers and counters read what it wrote.
 func (r *Registry) Append(ctx context.Context, events ...trace.Event) ([]trace.Event, error) {
 	if len(events) == 0 {
 		return nil, nil
 	}
-	if r.pending.count() > 0 { // they are written together, when the disk has room
+	if r.pending.count() > 0 { // they are written together when the disk has room
 		r.keepPending(events)
 		return events, nil
 	}
@@ -56,13 +56,13 @@ func (r *Registry) Append(ctx context.Context, events ...trace.Event) ([]trace.E
 	return out, nil
 }
 
-// append returns the highest sequence number that it gave.
+// append stores events and returns the highest sequence number that it gave.
 func (r *Registry) append(ctx context.Context, tx *sql.Tx, events []trace.Event) (last int64, err error) {
 	progress := make(map[fleet.BootID]*Progress)
 	var added int64
 	for i := range events {
 		e := &events[i]
-		e.Seq = 0 // given by the table
+		e.Seq = 0 // the table assigns it
 		x, err := encode(*e)
 		if err != nil {
 			return 0, err
@@ -107,7 +107,7 @@ func (r *Registry) append(ctx context.Context, tx *sql.Tx, events []trace.Event)
 	return last, r.prune(ctx, tx, last, len(events))
 }
 
-// prune forgets what is beyond the bounds, now and then.
+// prune deletes events beyond the bounds, once in about 1000 events.
 func (r *Registry) prune(ctx context.Context, tx *sql.Tx, last int64, n int) error {
 	const every = 1000
 	if last == 0 || last%every >= int64(n) {
@@ -124,7 +124,7 @@ func (r *Registry) prune(ctx context.Context, tx *sql.Tx, last int64, n int) err
 	return err
 }
 
-// forgetEvents removes the events up to a sequence number.
+// forgetEvents deletes the events up to a sequence number.
 func forgetEvents(ctx context.Context, tx *sql.Tx, upto int64) error {
 	_, err := tx.ExecContext(ctx, `UPDATE event_bytes SET total = total -
 		(SELECT coalesce(sum(length(body)), 0) FROM events WHERE seq <= ?)`, upto)
@@ -135,7 +135,7 @@ func forgetEvents(ctx context.Context, tx *sql.Tx, upto int64) error {
 	return err
 }
 
-// shrinkEvents removes the oldest events until those that stay have no more bytes than most.
+// shrinkEvents deletes the oldest events until the rest has at most most bytes.
 func shrinkEvents(ctx context.Context, tx *sql.Tx, most int64) error {
 	const some = 100
 	for {
@@ -152,7 +152,7 @@ func shrinkEvents(ctx context.Context, tx *sql.Tx, most int64) error {
 	}
 }
 
-// Events returns recorded events in their order.
+// Events returns stored events in order.
 func (r *Registry) Events(ctx context.Context, f EventFilter) ([]trace.Event, error) {
 	out, _, err := r.page(ctx, f)
 	if f.Boot != "" && err == nil {
@@ -161,7 +161,7 @@ func (r *Registry) Events(ctx context.Context, f EventFilter) ([]trace.Event, er
 	return out, err
 }
 
-// page returns events, and whether there may be more of them than the filter's bounds let pass.
+// page returns events, and whether more may follow beyond the filter's bounds.
 func (r *Registry) page(ctx context.Context, f EventFilter) (out []trace.Event, more bool, err error) {
 	where, args := []string{"seq > ?"}, []any{f.After}
 	if f.Boot != "" {

@@ -8,12 +8,11 @@ import (
 	"pando/internal/trace"
 )
 
-// feed wakes followers. There is no queue for each of them that could overflow: who is woken reads on in the
-// file, at its own pace.
+// feed wakes followers. It has no queue that could overflow: each follower reads on in the file at its own pace.
 type feed struct {
 	mu   sync.Mutex
 	last int64
-	news chan struct{} // closed when last grows, or at the end
+	news chan struct{} // closed when last grows, or when the registry is closed
 	end  bool
 }
 
@@ -52,16 +51,16 @@ func (f *feed) state() (last int64, news <-chan struct{}, end bool) {
 	return f.last, f.news, f.end
 }
 
-// Last is the highest sequence number that was given.
+// Last returns the highest sequence number that was given.
 func (r *Registry) Last() int64 {
 	last, _, _ := r.feed.state()
 	return last
 }
 
-// Follow calls fn for every event after a sequence number: those that are recorded, then those that come. It
-// returns the error of fn or of ctx, or nil when the registry is closed.
+// Follow calls fn for every event after a sequence number: first for stored events, then for new ones. It returns the
+// error of fn or of ctx, or nil when the registry is closed.
 func (r *Registry) Follow(ctx context.Context, after int64, fn func(trace.Event) error) error {
-	const page, bytes = 256, 256 << 10 // in memory, for each of those who follow
+	const page, bytes = 256, 256 << 10 // what each follower holds in memory at a time
 	for {
 		last, news, end := r.feed.state()
 		for after < last {

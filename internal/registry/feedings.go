@@ -10,28 +10,29 @@ import (
 	"pando/internal/fleet"
 )
 
-// MaxFeedings is of how many boots is kept who sent them their roots: 50 MB with thirty senders each. The oldest go
-// first.
+// MaxFeedings is for how many boots the senders of their roots are kept: 50 MB with thirty senders each. The oldest
+// are deleted first.
 const MaxFeedings = 50_000
 
-// Feeding is who sent a boot its root, as its node counted until the boot was over.
+// Feeding lists who sent a boot its root, as the node counted until the boot was over.
 type Feeding struct {
 	Boot    fleet.BootID
 	Node    string
-	Place   string // its rack or switch, or else its group, then
+	Place   string // rack or switch at that time, or else group
 	Started time.Time
 	From    []Sender
 }
 
 // Sender is a peer or server that sent bytes of a boot's root.
 type Sender struct {
-	Node string `json:"node,omitempty"` // a peer
-	// a server or bucket by its host, or the address of a peer whose name is not known; both empty: several
+	Node string `json:"node,omitempty"` // name of a peer
+	// Other is the host of a server or bucket, or the address of a peer without a known name. If Node and Other are
+	// empty, the entry sums up several senders.
 	Other string `json:"other,omitempty"`
 	Bytes int64  `json:"bytes"`
 }
 
-// PutFeeding records who fed a boot. Only the first account of a boot counts: later ones are of a node that is used.
+// PutFeeding records who sent a boot its root. Only the first report of a boot counts: a node in use reports again.
 func (r *Registry) PutFeeding(ctx context.Context, f Feeding) error {
 	body, err := json.Marshal(f.From)
 	if err != nil {

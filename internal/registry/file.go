@@ -15,13 +15,13 @@ import (
 // readers is how many reads of one file run at the same time.
 const readers = 4
 
-// file is one database with its one writer.
+// file is one database with its only writer.
 type file struct {
 	path  string
 	read  *sql.DB
 	wdb   *sql.DB
 	queue chan *job
-	stop  chan struct{} // closed: take no more jobs
+	stop  chan struct{} // closed: no more jobs are accepted
 	done  chan struct{} // closed: the writer has ended
 }
 
@@ -62,7 +62,7 @@ func (f *file) open(ctx context.Context, s schema) error {
 	return f.read.PingContext(ctx)
 }
 
-// dsn is the address of the file for the driver. WAL lets readers and the writer go on beside each other.
+// dsn returns the address of the file for the driver. In WAL mode readers and the writer do not block each other.
 func (f *file) dsn(sync, more string) string {
 	u := url.URL{Scheme: "file", Opaque: (&url.URL{Path: f.path}).EscapedPath()}
 	return u.String() + "?_pragma=journal_mode(WAL)&_pragma=synchronous(" + sync +
@@ -71,7 +71,7 @@ func (f *file) dsn(sync, more string) string {
 
 var errNewer = errors.New("file is newer than this release")
 
-// migrate brings the schema to the newest step, in one transaction, so that a crash leaves the old file.
+// migrate updates the schema to the newest version in one transaction, so that a crash leaves the old file.
 func (f *file) migrate(ctx context.Context, s schema) error {
 	tx, err := f.wdb.BeginTx(ctx, nil)
 	if err != nil {
@@ -89,7 +89,7 @@ func (f *file) migrate(ctx context.Context, s schema) error {
 	case version > 0 && id != s.id:
 		return fmt.Errorf("not this kind of file: its application id is %#x, not %#x", id, s.id)
 	}
-	if version == len(s.steps) { // nothing is written: the disk may be full
+	if version == len(s.steps) { // write nothing: the disk may be full
 		if s.check {
 			err = quickCheck(ctx, tx)
 		}
@@ -100,7 +100,7 @@ func (f *file) migrate(ctx context.Context, s schema) error {
 			return fmt.Errorf("bring schema %d up to date: %w", version, err)
 		}
 	}
-	// PRAGMA takes no parameters; both values are ours.
+	// PRAGMA takes no parameters; both values are constants.
 	mark := fmt.Sprintf(`PRAGMA application_id = %d; PRAGMA user_version = %d`, s.id, len(s.steps))
 	if _, err := tx.ExecContext(ctx, mark); err != nil {
 		return err
@@ -113,7 +113,7 @@ func (f *file) migrate(ctx context.Context, s schema) error {
 	return tx.Commit()
 }
 
-// quickCheck looks through the file for damage.
+// quickCheck checks the file for damage.
 func quickCheck(ctx context.Context, tx *sql.Tx) error {
 	var answer string
 	if err := tx.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&answer); err != nil {
@@ -125,7 +125,7 @@ func quickCheck(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
-// fileError gives the reason why a file cannot be opened the hint that goes with it.
+// fileError adds a hint to the error of a file that cannot be opened.
 func fileError(path string, s schema, err error) error {
 	hint := s.hint
 	var code *sqlite.Error
@@ -143,20 +143,20 @@ func fileError(path string, s schema, err error) error {
 	return &FileError{Path: path, hint: hint, Err: err}
 }
 
-// isFull reports whether a file could not grow, the memory that readers and the writer share included.
+// isFull reports whether a file could not grow, including the shared memory of readers and writer.
 func isFull(err error) bool {
 	var code *sqlite.Error
 	if !errors.As(err, &code) {
 		return false
 	}
 	switch code.Code() {
-	case sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_IN_PAGE: // or its hole could not be filled
+	case sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_IN_PAGE: // or a hole in that file could not be filled
 		return true
 	}
 	return code.Code()&0xff == sqlite3.SQLITE_FULL
 }
 
-// close ends the writer after the jobs that it has, and closes the file.
+// close ends the writer after its queued jobs, and closes the file.
 func (f *file) close() error {
 	close(f.stop)
 	<-f.done

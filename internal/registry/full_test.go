@@ -19,7 +19,7 @@ import (
 	"pando/internal/trace"
 )
 
-// smallDisk is a directory on a disk of its own, with this many bytes.
+// smallDisk mounts a file system with this many bytes and returns its directory.
 func smallDisk(t *testing.T, bytes int) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -37,7 +37,7 @@ func smallDisk(t *testing.T, bytes int) string {
 	return dir
 }
 
-// eachDisk runs a test on a small disk of each kind: they tell different things of how much is free.
+// eachDisk runs a test on a small disk with each file system, because they report free room differently.
 func eachDisk(t *testing.T, bytes int, test func(t *testing.T, dir string)) {
 	t.Run("tmpfs", func(t *testing.T) { test(t, smallDisk(t, bytes)) })
 	t.Run("ext4", func(t *testing.T) {
@@ -69,7 +69,7 @@ func eachDisk(t *testing.T, bytes int, test func(t *testing.T, dir string)) {
 	})
 }
 
-// fill takes all the room that is left, and gives it back with the file.
+// fill takes all free room with a file; removing the file frees it.
 func fill(t *testing.T, dir string) (path string) {
 	t.Helper()
 	path = filepath.Join(dir, "fill")
@@ -87,8 +87,8 @@ func fill(t *testing.T, dir string) (path string) {
 	return path
 }
 
-// TestFullDisk: what was confirmed is there, what was refused is not, the registry goes on when there is room
-// again, and a change larger than SQLite's memory for one is no exception.
+// TestFullDisk: confirmed changes are stored and refused ones are not. The registry continues when there is room
+// again. This includes changes larger than SQLite's page cache.
 func TestFullDisk(t *testing.T) {
 	dir := smallDisk(t, 12<<20)
 	r, err := Open(t.Context(), Options{Dir: dir})
@@ -158,7 +158,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// checkNodes wants exactly the nodes whose creation was confirmed.
+// checkNodes checks that exactly the nodes exist whose creation was confirmed.
 func checkNodes(t *testing.T, r *Registry, confirmed map[string]bool) {
 	t.Helper()
 	there := map[string]bool{}

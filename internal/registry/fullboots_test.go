@@ -19,13 +19,13 @@ import (
 	"pando/internal/trace"
 )
 
-// fullNode is a node that was declared, and what its boot writes.
+// fullNode returns a declared node and what its boot writes.
 func fullNode(i int) (mac fleet.MAC, addr netip.Addr, name string, id fleet.BootID) {
 	return fleet.MAC{2, 7, 0, 0, byte(i >> 8), byte(i)}, netip.AddrFrom4([4]byte{10, 7, byte(i >> 8), byte(i)}),
 		fmt.Sprintf("pc%d", i), fleet.BootID(fmt.Sprintf("%016x", i))
 }
 
-// declareFull declares the first so many of these nodes.
+// declareFull declares the first n of these nodes.
 func declareFull(tx *Tx, n int) error {
 	for i := range n {
 		mac, _, name, _ := fullNode(i)
@@ -38,7 +38,7 @@ func declareFull(tx *Tx, n int) error {
 	return nil
 }
 
-// bootOnFull is a boot on a full disk: its lease and its record, of so many bytes, then its session.
+// bootOnFull writes a boot on a full disk: lease, record of size bytes, session.
 func bootOnFull(t *testing.T, r *Registry, i, size int) error {
 	t.Helper()
 	mac, addr, name, id := fullNode(i)
@@ -67,7 +67,7 @@ func bootOnFull(t *testing.T, r *Registry, i, size int) error {
 	})
 }
 
-// checkFullBoot wants a boot, its lease and its session to be found by all ways.
+// checkFullBoot checks that a boot, its lease and its session are found by every query.
 func checkFullBoot(t *testing.T, r *Registry, i int) {
 	t.Helper()
 	mac, addr, name, id := fullNode(i)
@@ -96,8 +96,9 @@ func checkFullBoot(t *testing.T, r *Registry, i int) {
 	}
 }
 
-// TestBootsOnFullDisk: while the disk is full known nodes boot, first from the reserve and then in memory, and nobody
-// else changes anything. When there is room again all is on the disk, and the reserve is taken anew.
+// TestBootsOnFullDisk: while the disk is full, known nodes boot, first from the reserve and then in memory, and all
+// other changes are refused. When there is room again, everything is written to the disk, and the reserve is taken
+// again.
 func TestBootsOnFullDisk(t *testing.T) { eachDisk(t, 48<<20, bootsOnFullDisk) }
 
 func bootsOnFullDisk(t *testing.T, dir string) {
@@ -188,11 +189,11 @@ func bootsOnFullDisk(t *testing.T, dir string) {
 	}
 }
 
-// crashDir names the directory of the registry that TestCrashOnFullDisk's child uses, and dies.
+// crashDir is the environment variable with the directory of TestCrashOnFullDisk's child process, which crashes.
 const crashDir = "PANDO_TEST_CRASH_DIR"
 
-// TestCrashOnFullDisk: a registry whose process was killed while the disk is full opens again on that disk, with all
-// that was confirmed.
+// TestCrashOnFullDisk: a registry whose process was killed on a full disk opens again on that disk, with all
+// confirmed changes.
 func TestCrashOnFullDisk(t *testing.T) {
 	if dir := os.Getenv(crashDir); dir != "" {
 		r, err := Open(t.Context(), Options{Dir: dir, Reserve: diskreserve.New(dir)})
@@ -240,8 +241,8 @@ func crashOnFullDisk(t *testing.T, dir string) {
 	}
 }
 
-// TestRestartOnFullDisk: a registry opens on a disk that is full to the last byte, after a clean stop and after none,
-// with all that was confirmed, and known nodes go on booting.
+// TestRestartOnFullDisk: a registry opens on a disk without a free byte, after a clean stop and after a crash, with
+// all confirmed changes, and known nodes can boot.
 func TestRestartOnFullDisk(t *testing.T) {
 	dir := smallDisk(t, 48<<20)
 	open := func() *Registry {

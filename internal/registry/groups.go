@@ -38,8 +38,8 @@ func (t *Tx) CreateGroup(g fleet.Group) error {
 	return t.writeGroup(g, `INSERT INTO groups (image, kernel_args, settings, name) VALUES (?, ?, ?, ?)`)
 }
 
-// PutGroup replaces the group of this name: ErrNotFound, or ErrInUse when its image changes while a rollout decides
-// about it. Groups are not renamed.
+// PutGroup replaces the group with this name. It returns ErrNotFound if there is none, and ErrInUse if its image
+// changes while a rollout decides about it. Groups cannot be renamed.
 func (t *Tx) PutGroup(g fleet.Group) error {
 	was, err := t.Group(g.Name)
 	if err != nil {
@@ -78,7 +78,7 @@ func (t *Tx) DeleteGroup(name string) error {
 		return err
 	}
 	if name == fleet.DefaultGroup {
-		return fmt.Errorf("group %q, the one that new nodes join: %w", name, ErrInUse)
+		return fmt.Errorf("group %q, which new nodes join: %w", name, ErrInUse)
 	}
 	if err := t.noRollout(name); err != nil {
 		return err

@@ -13,29 +13,30 @@ import (
 	"pando/internal/trace"
 )
 
-// MaxHistory is the number of boots in the history: half a year of 300 nodes that boot four times a day, at 500 bytes a
-// line. Beyond it every second boot of the older half is deleted, which keeps its medians and percentiles.
+// MaxHistory is the number of boots in the history: half a year of 300 nodes that boot four times a day, at 500 bytes
+// each. Beyond it, every second boot of the older half is deleted, which keeps medians and percentiles about the
+// same.
 const MaxHistory = 200_000
 
-// PastBoot is a boot in the history, where boots stay long after their events have gone.
+// PastBoot is a boot in the history, which is kept long after the boot's events are deleted.
 type PastBoot struct {
 	ID       fleet.BootID
 	Node     string
-	Group    string // that the node was in then
+	Group    string // group of the node at that time
 	Class    string // hardware: vendor and product, as the node reported it
 	Firmware string
-	Image    fleet.Ref // as it was desired
+	Image    fleet.Ref // image that the node was to boot
 	Version  fleet.Digest
 	Started  time.Time
-	State    trace.State // booted, failed, or booting for a boot of which nothing more was heard
-	Failure  string      // and at which stage that was
+	State    trace.State // booted, failed, or booting if no further event was received
+	Failure  string      // failure, and the stage at which it occurred
 	Stage    trace.Stage
 	Elapsed  time.Duration
 	Ends     trace.Ends
 	Bytes    map[string]int64
 }
 
-// pastBody is what no question selects by.
+// pastBody has the fields that no query selects by.
 type pastBody struct {
 	Firmware string           `json:"firmware,omitempty"`
 	Image    fleet.Ref        `json:"image,omitempty"`
@@ -48,10 +49,10 @@ type pastBody struct {
 
 // HistoryFilter selects boots of the history. The zero filter selects all.
 type HistoryFilter struct {
-	Since, Until time.Time // started in between; zero: no bound
+	Since, Until time.Time // bounds of the start time; zero: no bound
 	Version      fleet.Digest
 	Group, Class string
-	Limit        int // the newest so many; 0: all
+	Limit        int // at most this many, the newest; 0: all
 }
 
 // PutHistory adds boots to the history or updates them, and records the sequence number of the last event that was
@@ -95,7 +96,7 @@ func putPast(ctx context.Context, tx *sql.Tx, b PastBoot) error {
 	return err
 }
 
-// thinHistory keeps the history within its bound.
+// thinHistory keeps the history within MaxHistory.
 func (r *Registry) thinHistory(ctx context.Context, tx *sql.Tx) error {
 	var n int64
 	if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM history`).Scan(&n); err != nil || n <= r.maxHistory {
@@ -106,7 +107,7 @@ func (r *Registry) thinHistory(ctx context.Context, tx *sql.Tx) error {
 	return err
 }
 
-// HistoryMark is the sequence number of the last event that the history has seen.
+// HistoryMark returns the sequence number of the last event that the history contains.
 func (r *Registry) HistoryMark(ctx context.Context) (seq int64, err error) {
 	if err := r.events.read.QueryRowContext(ctx, `SELECT seq FROM history_mark`).Scan(&seq); err != nil &&
 		!errors.Is(err, sql.ErrNoRows) {
@@ -115,7 +116,7 @@ func (r *Registry) HistoryMark(ctx context.Context) (seq int64, err error) {
 	return seq, nil
 }
 
-// History returns boots of the past, newest first.
+// History returns boots of the history, newest first.
 func (r *Registry) History(ctx context.Context, f HistoryFilter) ([]PastBoot, error) {
 	where, args := []string{"started >= ?"}, []any{stamp(f.Since)}
 	add := func(clause string, value any) { where, args = append(where, clause), append(args, value) }

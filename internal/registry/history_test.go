@@ -10,8 +10,8 @@ import (
 	"pando/internal/trace"
 )
 
-// TestHistory: what was put in comes out, newest first; a boot that ends replaces its own line; filters select; the
-// mark only grows.
+// TestHistory: boots are returned newest first; a boot that ends replaces its own line; filters select; the mark only
+// grows.
 func TestHistory(t *testing.T) {
 	r, err := Open(t.Context(), Options{Dir: t.TempDir()})
 	if err != nil {
@@ -69,8 +69,8 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestHistoryIsThinned: above its bound the history loses every second boot of its older half, and none of the
-// newer one.
+// TestHistoryIsThinned: above its bound the history loses every second boot of its older half, and none of the newer
+// half.
 func TestHistoryIsThinned(t *testing.T) {
 	r, err := Open(t.Context(), Options{Dir: t.TempDir()})
 	if err != nil {

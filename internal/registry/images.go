@@ -8,15 +8,15 @@ import (
 	"pando/internal/fleet"
 )
 
-// ImageVersion is a version that is known under an image's name.
+// ImageVersion is a version with the name of its image.
 type ImageVersion struct {
 	Image   string
 	Version fleet.Digest
 	Added   time.Time
 }
 
-// Versions returns the versions of an image, newest first; "" for those of all images. An image exists as
-// long as it has a version.
+// Versions returns the versions of an image, newest first; "" means all images. An image exists as long as it has a
+// version.
 func (t *Tx) Versions(image string) ([]ImageVersion, error) {
 	v, err := list(t, scanVersion, `SELECT image, version, added FROM versions WHERE ? IN ('', image)
 		ORDER BY image, added DESC, version`, image)
@@ -26,7 +26,7 @@ func (t *Tx) Versions(image string) ([]ImageVersion, error) {
 	return v, nil
 }
 
-// AddVersion makes a version known under an image's name; known already is no error.
+// AddVersion registers a version under an image's name. It does nothing if that exists.
 func (t *Tx) AddVersion(v ImageVersion) error {
 	_, err := t.exec(`INSERT INTO versions (image, version, added) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
 		v.Image, string(v.Version), stamp(v.Added))
@@ -36,7 +36,8 @@ func (t *Tx) AddVersion(v ImageVersion) error {
 	return nil
 }
 
-// DeleteVersion takes a version from an image: ErrNotFound, or ErrInUse while a tag points at it.
+// DeleteVersion removes a version from an image. It returns ErrNotFound if there is none, and ErrInUse while a tag
+// points at it.
 func (t *Tx) DeleteVersion(image string, d fleet.Digest) error {
 	var tag string
 	err := t.row(`SELECT coalesce(min(tag), '') FROM tags WHERE image = ? AND version = ?`, image, string(d)).Scan(&tag)
@@ -56,15 +57,15 @@ func (t *Tx) DeleteVersion(image string, d fleet.Digest) error {
 	return nil
 }
 
-// named refuses a tag that nobody said is to be followed: what boots then would change with each build.
+// named returns an error for a tag unless follow is set: the booted version would change with each build.
 func named(who string, r fleet.Ref, follow bool) error {
 	if r.IsTag() == follow {
 		return nil
 	}
-	return fmt.Errorf("%s: image %s is a tag: name one version of it, or follow it", who, r)
+	return fmt.Errorf("%s: image %s is a tag: name one version (NAME@sha256:...), or follow the tag", who, r)
 }
 
-// Tags returns the tags of an image by name; "" for those of all images.
+// Tags returns the tags of an image by name; "" means all images.
 func (t *Tx) Tags(image string) ([]fleet.Tag, error) {
 	tags, err := list(
 		t, scanTag, `SELECT image, tag, version FROM tags WHERE ? IN ('', image) ORDER BY image, tag`, image,
@@ -83,8 +84,8 @@ func (t *Tx) Tag(image, tag string) (fleet.Tag, error) {
 	)
 }
 
-// PutTag points a tag at a version of its image and returns where it pointed before, "" if it is new.
-// ErrNotFound when the image has no such version.
+// PutTag points a tag at a version of its image and returns the version before, "" if the tag is new. It returns
+// ErrNotFound if the image has no such version.
 func (t *Tx) PutTag(tag fleet.Tag) (was fleet.Digest, err error) {
 	if err := errors.Join(fleet.ValidName("image", tag.Image), fleet.ValidName("tag", tag.Tag)); err != nil {
 		return "", err
@@ -104,7 +105,7 @@ func (t *Tx) PutTag(tag fleet.Tag) (was fleet.Digest, err error) {
 	return old.Version, nil
 }
 
-// DeleteTag removes a tag, or returns ErrNotFound. The caller checks whether a group uses it.
+// DeleteTag removes a tag, or returns ErrNotFound. The caller must check that no group uses it.
 func (t *Tx) DeleteTag(image, tag string) error {
 	n, err := t.exec(`DELETE FROM tags WHERE image = ? AND tag = ?`, image, tag)
 	if err != nil {
@@ -135,7 +136,7 @@ func (t *Tx) Resolve(r fleet.Ref) (fleet.Digest, error) {
 	return digest, err
 }
 
-// unresolved says what of a reference is wrong: the image, or its tag or version, and which tags there are.
+// unresolved adds to the error of a reference what is wrong: the image is unknown, or which tags it has.
 func (t *Tx) unresolved(image string, missing error) error {
 	versions, err := t.Versions(image)
 	if err != nil {
@@ -161,7 +162,7 @@ func (t *Tx) hasVersion(image string, d fleet.Digest) error {
 	return err
 }
 
-// version is the version of an image that a digest names, or the digits that it begins with.
+// version returns the version of an image with a digest, or with a digest that begins with the given digits.
 func (t *Tx) version(image string, d fleet.Digest) (fleet.Digest, error) {
 	if _, err := fleet.ParseDigest(string(d)); err == nil {
 		return d, t.hasVersion(image, d)

@@ -8,15 +8,16 @@ import (
 	"pando/internal/fleet"
 )
 
-// known tells of a MAC whether it is a node's that has registered once, or that was declared before it was ever seen. A
-// machine that the adoption policy let in counts only after it has booted: anybody can ask for a script.
+// known is a condition for the MAC of a known node: one that has registered before, or that was declared before it
+// was first seen. A machine that the adoption policy admitted counts only after it has booted, because any machine
+// can request a script.
 const known = `EXISTS (SELECT 1 FROM macs JOIN nodes ON nodes.name = macs.node WHERE macs.mac = %[1]s AND
 	nodes.state = 'adopted' AND (EXISTS (SELECT 1 FROM boots WHERE boots.mac = %[1]s AND boots.token_used > 0) OR
 	NOT EXISTS (SELECT 1 FROM boots WHERE boots.mac = %[1]s AND boots.started <= nodes.created)))`
 
 var leaseColumns = `SELECT addr, mac, host, static, expires, bad, ` + fmt.Sprintf(known, "leases.mac") + ` FROM leases`
 
-// KnownMAC reports whether a MAC is a node's that has registered once, or that an operator declared.
+// KnownMAC reports whether a MAC belongs to a node that has registered before, or that an operator declared.
 func (t *Tx) KnownMAC(m fleet.MAC) (is bool, err error) {
 	if err := t.row(`SELECT `+fmt.Sprintf(known, "?1"), m.String()).Scan(&is); err != nil {
 		return false, fmt.Errorf("look up the node of %s: %w", m, err)
@@ -24,7 +25,8 @@ func (t *Tx) KnownMAC(m fleet.MAC) (is bool, err error) {
 	return is, nil
 }
 
-// Leases returns all leases by address, expired ones too: an address goes back to who had it last.
+// Leases returns all leases by address. It includes expired ones, because an address is given to the same machine
+// again.
 func (t *Tx) Leases() ([]fleet.Lease, error) {
 	l, err := list(t, scanLease, leaseColumns+` ORDER BY sort`)
 	if err != nil {
@@ -33,7 +35,7 @@ func (t *Tx) Leases() ([]fleet.Lease, error) {
 	return t.overLeases(l, func(netip.Addr) bool { return true }), nil
 }
 
-// LeasesIn returns the leases of the addresses from first to last, expired and bad ones too.
+// LeasesIn returns the leases of the addresses from first to last, including expired and bad ones.
 func (t *Tx) LeasesIn(first, last netip.Addr) ([]fleet.Lease, error) {
 	lo, hi := first.As16(), last.As16()
 	l, err := list(t, scanLease, leaseColumns+` WHERE sort BETWEEN ? AND ? ORDER BY sort`, lo[:], hi[:])
@@ -43,7 +45,7 @@ func (t *Tx) LeasesIn(first, last netip.Addr) ([]fleet.Lease, error) {
 	return t.overLeases(l, func(a netip.Addr) bool { return !a.Less(first) && !last.Less(a) }), nil
 }
 
-// LeaseByMAC returns the usable lease of a MAC that runs longest, or ErrNotFound.
+// LeaseByMAC returns the usable lease of a MAC that expires last, or ErrNotFound.
 func (t *Tx) LeaseByMAC(m fleet.MAC) (fleet.Lease, error) {
 	if l, found := t.leaseOver(func(l fleet.Lease) bool { return l.MAC == m && !l.Bad }); found {
 		return l, nil
@@ -62,7 +64,7 @@ func (t *Tx) LeaseByAddr(a netip.Addr) (fleet.Lease, error) {
 	return one(t.row(leaseColumns+` WHERE addr = ?`, a.String()), scanLease, "lease of", a.String())
 }
 
-// PutLease records a lease, and replaces an earlier one of its address.
+// PutLease records a lease and replaces an earlier one of the same address.
 func (t *Tx) PutLease(l fleet.Lease) error {
 	if t.change != nil {
 		return t.putLease(l)
@@ -78,7 +80,7 @@ func (t *Tx) PutLease(l fleet.Lease) error {
 	return nil
 }
 
-// DeleteLease forgets the lease of an address, or returns ErrNotFound.
+// DeleteLease deletes the lease of an address, or returns ErrNotFound.
 func (t *Tx) DeleteLease(a netip.Addr) error {
 	n, err := t.exec(`DELETE FROM leases WHERE addr = ?`, a.String())
 	if err != nil {
@@ -90,7 +92,7 @@ func (t *Tx) DeleteLease(a netip.Addr) error {
 	return nil
 }
 
-// DeleteLeasesOf deletes a MAC's usable leases of addresses other than except: a machine has one lease.
+// DeleteLeasesOf deletes a MAC's usable leases other than that of the address except: a machine has one lease.
 func (t *Tx) DeleteLeasesOf(m fleet.MAC, except netip.Addr) error {
 	if t.change != nil {
 		t.change.dropLeases(m, except)
@@ -103,8 +105,8 @@ func (t *Tx) DeleteLeasesOf(m fleet.MAC, except netip.Addr) error {
 	return nil
 }
 
-// DeleteExpired forgets the leases that ended before a time, so that MACs seen once do not fill the record. It
-// returns how many.
+// DeleteExpired deletes the leases that ended before a time and returns their number, so that MACs seen only once do
+// not fill the registry.
 func (t *Tx) DeleteExpired(before time.Time) (int64, error) {
 	n, err := t.exec(`DELETE FROM leases WHERE expires < ? AND NOT static`, stamp(before))
 	if err != nil {

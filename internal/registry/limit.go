@@ -30,16 +30,16 @@ func LimitOf(ctx context.Context) []string {
 	return groups
 }
 
-// Limited reports whether this transaction is of some groups only.
+// Limited reports whether this transaction is limited to some groups.
 func (t *Tx) Limited() bool { return LimitOf(t.ctx) != nil }
 
-// sees reports whether a group is there for who asks.
+// sees reports whether the caller may see a group.
 func (t *Tx) sees(group string) bool {
 	groups := LimitOf(t.ctx)
 	return groups == nil || slices.Contains(groups, group)
 }
 
-// seen is a node that was found, or ErrNotFound when it is not there for who asks.
+// seen returns a node, or ErrNotFound if the caller may not see it.
 func (t *Tx) seen(n fleet.Node, err error) (fleet.Node, error) {
 	if err == nil && !t.sees(n.Group) {
 		return fleet.Node{}, notFound("node", n.Name)
@@ -47,7 +47,7 @@ func (t *Tx) seen(n fleet.Node, err error) (fleet.Node, error) {
 	return n, err
 }
 
-// called is how a node is named to who asks.
+// called returns a name for a node that the caller may know.
 func (t *Tx) called(n fleet.Node) string {
 	if !t.sees(n.Group) {
 		return "another node"
@@ -55,7 +55,7 @@ func (t *Tx) called(n fleet.Node) string {
 	return "node " + n.Name
 }
 
-// limit is a condition on a column with names of groups, and its argument.
+// limit returns a condition on a column with names of groups, and its argument.
 func (t *Tx) limit(column string) (clause, arg string) { return limitOn(t.ctx, column) }
 
 func limitOn(ctx context.Context, column string) (clause, arg string) {
@@ -63,11 +63,11 @@ func limitOn(ctx context.Context, column string) (clause, arg string) {
 	if groups == nil {
 		return ` AND ? = ''`, ""
 	}
-	b, _ := json.Marshal(groups) // texts always can be
+	b, _ := json.Marshal(groups) // strings can always be encoded
 	return ` AND ` + column + ` IN (SELECT value FROM json_each(?))`, string(b)
 }
 
-// limitNodes is a condition on a column with names of nodes.
+// limitNodes returns a condition on a column with names of nodes.
 func (t *Tx) limitNodes(column string) (clause, arg string) {
 	if !t.Limited() {
 		return t.limit("")
@@ -76,8 +76,8 @@ func (t *Tx) limitNodes(column string) (clause, arg string) {
 	return ` AND ` + column + ` IN (SELECT name FROM nodes WHERE true` + clause + `)`, arg
 }
 
-// seesScope returns nil if the caller may read what applies to a scope. Everybody may read what applies to all nodes or
-// to a class.
+// seesScope reports whether the caller may read what applies to a scope. Everybody may read what applies to all nodes
+// or to a class.
 func (t *Tx) seesScope(s fleet.Scope) bool {
 	if s.Kind != fleet.ForGroup && s.Kind != fleet.ForNode {
 		return true
@@ -85,7 +85,7 @@ func (t *Tx) seesScope(s fleet.Scope) bool {
 	return t.HasScope(s) == nil
 }
 
-// mayChange is ErrBeyond for a scope with nodes of other groups.
+// mayChange returns ErrBeyond if a scope includes nodes outside of the caller's groups.
 func (t *Tx) mayChange(s fleet.Scope) error {
 	if t.Limited() && s.Kind != fleet.ForGroup && s.Kind != fleet.ForNode {
 		return beyond("what is for " + s.String())

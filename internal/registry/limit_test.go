@@ -8,8 +8,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// TestLimit: within some groups there is nothing else, to be read or to be changed; names that others have are
-// taken all the same.
+// TestLimit: a limited caller can neither read nor change other groups, but names used there are still taken.
 func TestLimit(t *testing.T) {
 	r := openIn(t, t.TempDir())
 	must(t, r, func(tx *Tx) error {

@@ -16,15 +16,15 @@ import (
 	"pando/internal/fleet"
 )
 
-// maxOverlay bounds the boots and leases that are in memory only.
+// maxOverlay bounds the number of boots and leases that are only in memory.
 const maxOverlay = 16384
 
-// overlay is what boots of known nodes wrote while not even the reserve had room. It lies over what is on the disk. One
-// that was published is never changed.
+// overlay has the boots and leases of known nodes that were written while the disk and its reserve were full. Reads
+// apply it on top of the file. A published overlay is never changed; changes are made in a copy.
 type overlay struct {
 	boots  map[fleet.BootID]Boot
 	leases map[netip.Addr]fleet.Lease
-	ended  map[fleet.MAC]fleet.BootID // sessions of its other boots are worthless
+	ended  map[fleet.MAC]fleet.BootID // by MAC: the sessions of all boots but this one have ended
 }
 
 func (o *overlay) clone() *overlay {
@@ -36,7 +36,7 @@ func (o *overlay) clone() *overlay {
 
 // memory holds the overlay.
 type memory struct {
-	mu  sync.Mutex // held from a change that cannot be written, or is about to be, until it is known what became of it
+	mu  sync.Mutex // held by a change from before it is written until its result is known
 	now atomic.Pointer[overlay]
 }
 
@@ -46,13 +46,13 @@ func (r *Registry) remember(ctx context.Context, fn func(*Tx) error) error {
 	defer r.memory.mu.Unlock()
 	o := r.memory.now.Load().clone()
 	if len(o.boots)+len(o.leases) >= maxOverlay {
-		return fmt.Errorf("%w, and too much is in memory only", ErrFull)
+		return fmt.Errorf("%w, and too many boots and leases are only in memory", ErrFull)
 	}
 	tx, err := r.main.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return fmt.Errorf("read registry: %w", err)
 	}
-	defer tx.Rollback() // nothing was written
+	defer tx.Rollback() // the transaction is read-only
 	if err := fn(&Tx{ctx: ctx, tx: tx, over: o, change: o}); err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (r *Registry) remember(ctx context.Context, fn func(*Tx) error) error {
 	return nil
 }
 
-// update writes a change, and with it what is in memory only.
+// update writes a change together with what is only in memory.
 func (r *Registry) update(ctx context.Context, fn func(*Tx) error) error {
 	if r.memory.now.Load() == nil {
 		return r.main.write(ctx, func(tx *sql.Tx) error { return fn(&Tx{ctx: ctx, tx: tx}) })
@@ -71,7 +71,7 @@ func (r *Registry) update(ctx context.Context, fn func(*Tx) error) error {
 	err := r.main.write(ctx, func(tx *sql.Tx) error {
 		if o != nil {
 			if err := o.write(&Tx{ctx: Whole(ctx), tx: tx}); err != nil {
-				return fmt.Errorf("write what was in memory only: %w", err)
+				return fmt.Errorf("write boots and leases from memory: %w", err)
 			}
 		}
 		return fn(&Tx{ctx: ctx, tx: tx})
@@ -82,7 +82,7 @@ func (r *Registry) update(ctx context.Context, fn func(*Tx) error) error {
 	return err
 }
 
-// write puts the overlay on the disk.
+// write writes the overlay to the file.
 func (o *overlay) write(t *Tx) error {
 	for _, l := range o.leases {
 		if !l.Bad {
@@ -112,7 +112,7 @@ func (o *overlay) write(t *Tx) error {
 	return nil
 }
 
-// boot is a boot as the overlay has it.
+// boot returns a boot with the changes of the overlay.
 func (o *overlay) boot(b Boot) Boot {
 	if o == nil {
 		return b
@@ -126,7 +126,7 @@ func (o *overlay) boot(b Boot) Boot {
 	return b
 }
 
-// only returns the boots that are in the overlay and that who asks may see.
+// only returns the boots that exist only in the overlay and that the caller may see.
 func (t *Tx) only(fits func(Boot) bool) (out []Boot) {
 	if t.over == nil {
 		return nil
@@ -145,7 +145,7 @@ func (t *Tx) only(fits func(Boot) bool) (out []Boot) {
 	return out
 }
 
-// overlaid puts the overlay over a list of boots, newest first.
+// overlaid applies the overlay to a list of boots, newest first.
 func (t *Tx) overlaid(list []Boot, f BootFilter) []Boot {
 	if t.over == nil {
 		return list
@@ -180,7 +180,7 @@ func (o *overlay) endSessions(m fleet.MAC, except fleet.BootID) {
 	}
 }
 
-// putLease notes a lease of a known node in the overlay that is being changed.
+// putLease records a lease of a known node in the overlay.
 func (t *Tx) putLease(l fleet.Lease) error {
 	is, err := t.KnownMAC(l.MAC)
 	if err != nil {
@@ -193,12 +193,12 @@ func (t *Tx) putLease(l fleet.Lease) error {
 	return nil
 }
 
-// dropLeases forgets a MAC's other leases of the overlay.
+// dropLeases removes a MAC's other leases from the overlay.
 func (o *overlay) dropLeases(m fleet.MAC, except netip.Addr) {
 	maps.DeleteFunc(o.leases, func(a netip.Addr, l fleet.Lease) bool { return l.MAC == m && a != except && !l.Bad })
 }
 
-// overLeases puts the overlay over leases that are in some order of their addresses.
+// overLeases applies the overlay to a list of leases, sorted by address.
 func (t *Tx) overLeases(list []fleet.Lease, fits func(netip.Addr) bool) []fleet.Lease {
 	if t.over == nil || len(t.over.leases) == 0 {
 		return list
@@ -214,7 +214,7 @@ func (t *Tx) overLeases(list []fleet.Lease, fits func(netip.Addr) bool) []fleet.
 	return list
 }
 
-// leaseOver returns the lease of the overlay that fits and runs longest.
+// leaseOver returns the matching lease in the overlay that expires last.
 func (t *Tx) leaseOver(fits func(fleet.Lease) bool) (out fleet.Lease, found bool) {
 	if t.over == nil {
 		return out, false
@@ -228,7 +228,7 @@ func (t *Tx) leaseOver(fits func(fleet.Lease) bool) (out fleet.Lease, found bool
 	return out, found
 }
 
-// onlySeen reports whether two states of a node differ in what its machine said, and when, and in nothing else.
+// onlySeen reports whether two states of a node differ only in what its machine reported, and when.
 func onlySeen(a, b fleet.Node) bool {
 	b.Seen, b.UUID, b.SerialSeen = a.Seen, a.UUID, a.SerialSeen
 	return reflect.DeepEqual(a, b)

@@ -11,7 +11,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// TestMigrate: an older file is brought up to date with what is in it; a step that fails leaves the file as it was.
+// TestMigrate: an older file is migrated with its content; a step that fails leaves the file unchanged.
 func TestMigrate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "old.db")
 	s := schema{
@@ -50,7 +50,7 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-// TestMigrateSettings: what a group's columns said it says afterwards, and what they did not say it does not.
+// TestMigrateSettings: a group has the same settings after the migration, and no others.
 func TestMigrateSettings(t *testing.T) {
 	path := filepath.Join(t.TempDir(), File)
 	old := mainSchema
@@ -62,7 +62,7 @@ func TestMigrateSettings(t *testing.T) {
 	err = f.write(t.Context(), func(tx *sql.Tx) error {
 		_, err := tx.Exec(`INSERT INTO groups (name, image, kernel_args, authorized_keys, unlock_root, reboot_after,
 			write_limit, peers, share, cache, cache_size, offline, power, hours, sweep, secrets, keeping) VALUES
-			('lab', 'lab:v1', '["quiet"]', '["ssh-ed25519 A b"]', 1, 60000000000, '2g', 'rack', 64000000, 'disk',
+			('lab', 'lab:v1', '["quiet"]', '["ssh-ed25519 AAAA b"]', 1, 60000000000, '2g', 'rack', 64000000, 'disk',
 			8000000000, 1, 'redfish://admin@{node}-bmc', '08:00-20:00', 1, 'tpm',
 			'{"state_on":"disk","persist":["/var/log"]}'), ('some', '', '', '', 0, 0, '', '', 0, 'ram', 0, 0, '', '', 0, '', '')`)
 		return err
@@ -78,7 +78,7 @@ func TestMigrateSettings(t *testing.T) {
 	same(t, read(t, r, (*Tx).Groups), []fleet.Group{
 		{Name: "default"},
 		{Name: "lab", Image: "lab:v1", Follow: true, KernelArgs: []string{"quiet"}, Settings: fleet.Settings{
-			AuthorizedKeys: &[]string{"ssh-ed25519 A b"},
+			AuthorizedKeys: &[]string{"ssh-ed25519 AAAA b"},
 			UnlockRoot:     new(true),
 			RebootAfter:    new(time.Minute),
 			WriteLimit:     new("2g"),

@@ -12,9 +12,12 @@ import (
 const (
 	nodeFields = `SELECT name, state, grp, labels, address, version, kernel_args, uuid, serial, created, seen, overrides,
 		tpm_key, serial_seen, `
-	nodeColumns = nodeFields + `(SELECT group_concat(mac || iif(learned, '` + learnedMark + `', ''), ' ')
+	nodeColumns = nodeFields + `(SELECT group_concat(` + markedMAC + `, ' ')
 		FROM (SELECT mac, learned FROM macs WHERE node = nodes.name ORDER BY place)) FROM nodes`
-	learnedMark = "+" // behind a MAC that no operator declared
+	// Column learned: 0 is declared, 1 learned, 2 learned from a machine that reported the node's serial number. A mark
+	// follows the MAC.
+	learnedMark, claimedMark = "+", "!"
+	markedMAC                = `mac || CASE learned WHEN 0 THEN '' WHEN 1 THEN '` + learnedMark + `' ELSE '` + claimedMark + `' END`
 )
 
 // Nodes returns all nodes, discovered ones too, in natural order of their names.
@@ -24,7 +27,7 @@ func (t *Tx) Nodes() ([]fleet.Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
-	macs, err := t.macs() // a query for each of 10,000 nodes took most of the time
+	macs, err := t.macs() // one query for all nodes is faster than one for each of 10,000
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
@@ -37,9 +40,9 @@ func (t *Tx) Nodes() ([]fleet.Node, error) {
 	return nodes, nil
 }
 
-// macs returns the MACs of all nodes by their names, as nodeColumns has them.
+// macs returns the MACs of all nodes by name, in the format of nodeColumns.
 func (t *Tx) macs() (map[string][]string, error) {
-	rows, err := t.tx.QueryContext(t.ctx, `SELECT node, mac || iif(learned, '`+learnedMark+`', '') FROM macs
+	rows, err := t.tx.QueryContext(t.ctx, `SELECT node, `+markedMAC+` FROM macs
 		ORDER BY node, place`)
 	if err != nil {
 		return nil, err
@@ -56,7 +59,7 @@ func (t *Tx) macs() (map[string][]string, error) {
 	return out, rows.Err()
 }
 
-// NodeNames returns the names of all nodes, without a limit: a name is given once.
+// NodeNames returns the names of all nodes, even those that the caller may not see: a name can be used only once.
 func (t *Tx) NodeNames() (map[string]bool, error) {
 	names, err := list(t, func(s scanner) (name string, err error) {
 		err = s.Scan(&name)
@@ -77,12 +80,12 @@ func (t *Tx) Node(name string) (fleet.Node, error) {
 	return t.seen(t.anyNode(name))
 }
 
-// anyNode is Node without a limit: a name is given once.
+// anyNode is Node without the limit to some groups: a name can be used only once.
 func (t *Tx) anyNode(name string) (fleet.Node, error) {
 	return one(t.row(nodeColumns+` WHERE name = ?`, name), scanNode, "node", name)
 }
 
-// NodeByMAC returns the node that has this MAC, or ErrNotFound.
+// NodeByMAC returns the node with this MAC, or ErrNotFound.
 func (t *Tx) NodeByMAC(m fleet.MAC) (fleet.Node, error) {
 	return t.seen(t.anyByMAC(m))
 }
@@ -92,13 +95,13 @@ func (t *Tx) anyByMAC(m fleet.MAC) (fleet.Node, error) {
 		scanNode, "node with MAC", m.String())
 }
 
-// NodeByAddress returns the node that has this fixed address, or ErrNotFound.
+// NodeByAddress returns the node with this fixed address, or ErrNotFound.
 func (t *Tx) NodeByAddress(a netip.Addr) (fleet.Node, error) {
 	return one(t.row(nodeColumns+` WHERE address = ?`, a.String()), scanNode, "node with address", a.String())
 }
 
-// NodesBySerial returns the nodes for which this serial number was declared, or whose firmware says it. There should
-// be one. Capitals do not count.
+// NodesBySerial returns the nodes for which this serial number was declared, or whose firmware reported it; normally
+// one. It ignores case.
 func (t *Tx) NodesBySerial(serial string) ([]fleet.Node, error) {
 	if serial == "" {
 		return nil, nil
@@ -130,8 +133,8 @@ func (t *Tx) FixedAddresses() (map[netip.Addr]bool, error) {
 	return out, nil
 }
 
-// Discovered returns the number of discovered nodes that are not adopted, and the one that was not seen for the longest
-// time.
+// Discovered returns the number of nodes that are discovered but not adopted, and the one that was last seen longest
+// ago.
 func (t *Tx) Discovered() (count int, oldest fleet.Node, err error) {
 	if err := t.row(`SELECT count(*) FROM nodes WHERE state = ?`, string(fleet.Discovered)).Scan(&count); err != nil {
 		return 0, oldest, fmt.Errorf("count discovered nodes: %w", err)
@@ -162,11 +165,11 @@ func (t *Tx) CreateNode(n fleet.Node) error {
 	return t.putMACs(n)
 }
 
-// PutNode replaces the node called name by n. When n.Name differs the node is renamed and its boots stay its
-// own. Errors are those of CreateNode, and ErrNotFound.
+// PutNode replaces the node with the given name by n. If n.Name differs, the node is renamed and keeps its boots. It
+// returns the errors of CreateNode, or ErrNotFound.
 func (t *Tx) PutNode(name string, n fleet.Node) error {
 	was, err := t.Node(name)
-	if err != nil || t.change != nil && onlySeen(was, n) { // that is not worth memory
+	if err != nil || t.change != nil && onlySeen(was, n) { // such a change is not worth memory
 		return err
 	}
 	if err := t.checkNode(name, n); err != nil {
@@ -199,8 +202,8 @@ func (t *Tx) PutNode(name string, n fleet.Node) error {
 	return t.putMACs(n)
 }
 
-// MergeNode makes a machine that was seen, as the node called seen, part of another node: its boots until now are that
-// node's, and what was declared for it too, unless the node has such. Its MACs are free then.
+// MergeNode merges the discovered node seen into another node, which gets its boots. It also gets what was declared
+// for seen, unless it has its own. The MACs of seen become free.
 func (t *Tx) MergeNode(seen, into string) error {
 	if _, err := t.exec(`UPDATE boots SET node = ? WHERE node = ?`, into, seen); err != nil {
 		return fmt.Errorf("merge node %s into %s: %w", seen, into, err)
@@ -235,7 +238,7 @@ func (t *Tx) DeleteNode(name string) error {
 	return t.endScope(fleet.ForNode, name)
 }
 
-// checkNode reports what keeps n from standing in the record in the place of the node called old ("": a new one).
+// checkNode returns what keeps n from replacing the node named old; old "" means that n is new.
 func (t *Tx) checkNode(old string, n fleet.Node) error {
 	if err := errors.Join(n.Validate(), named("node "+n.Name, n.Version, n.Follow)); err != nil {
 		return err
@@ -270,7 +273,7 @@ func (t *Tx) checkNode(old string, n fleet.Node) error {
 	return nil
 }
 
-// taken is ErrExists when a look-up that should find nothing found something, else why it failed.
+// taken returns ErrExists if err is nil, because a look-up that should find nothing found something; otherwise err.
 func taken(err error, kind, name string) error {
 	if err != nil {
 		return err
@@ -280,8 +283,14 @@ func taken(err error, kind, name string) error {
 
 func (t *Tx) putMACs(n fleet.Node) error {
 	for i, m := range n.MACs {
+		learned := 0
+		if slices.Contains(n.Learned, m) {
+			if learned = 1; slices.Contains(n.Claimed, m) {
+				learned = 2
+			}
+		}
 		if _, err := t.exec(`INSERT INTO macs (mac, node, place, learned) VALUES (?, ?, ?, ?)`, m.String(), n.Name, i,
-			slices.Contains(n.Learned, m)); err != nil {
+			learned); err != nil {
 			return fmt.Errorf("node %s: record MAC %s: %w", n.Name, m, err)
 		}
 	}

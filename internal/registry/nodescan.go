@@ -28,22 +28,26 @@ func scanNode(s scanner) (fleet.Node, error) {
 		unpack(args, &n.KernelArgs), unpack(overrides, &n.Settings))
 }
 
-// addMACs gives a node its MACs, as nodeColumns has them.
+// addMACs adds MACs in the format of nodeColumns to a node.
 func addMACs(n *fleet.Node, texts []string) error {
 	for _, text := range texts {
+		text, claimed := strings.CutSuffix(text, claimedMark)
 		text, learned := strings.CutSuffix(text, learnedMark)
 		mac, err := fleet.ParseMAC(text)
 		if err != nil {
 			return err
 		}
-		if n.MACs = append(n.MACs, mac); learned {
+		if n.MACs = append(n.MACs, mac); learned || claimed {
 			n.Learned = append(n.Learned, mac)
+		}
+		if claimed {
+			n.Claimed = append(n.Claimed, mac)
 		}
 	}
 	return nil
 }
 
-// addrText is "" for the zero address.
+// addrText returns an address as text, "" for the zero address.
 func addrText(a netip.Addr) string {
 	if !a.IsValid() {
 		return ""

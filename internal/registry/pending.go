@@ -14,7 +14,7 @@ import (
 // maxPending bounds the bytes of events that are in memory because the disk is full.
 const maxPending = 8 << 20
 
-// pending are events that could not be written, in their order.
+// pending has events that could not be written, in order.
 type pending struct {
 	mu     sync.Mutex
 	events []trace.Event
@@ -31,11 +31,11 @@ func (p *pending) count() int {
 // keepPending keeps events in memory.
 func (r *Registry) keepPending(events []trace.Event) {
 	if lost := r.pending.add(events); lost > 0 {
-		r.log.Error("events lost: the disk is full, and too many are in memory", "events", lost)
+		r.log.Error("events lost: the disk is full, and the memory for events is full", "events", lost)
 	}
 }
 
-// writePending writes the events that are in memory. Those that come meanwhile stay there for the next time.
+// writePending writes the events that are in memory. Events that arrive meanwhile stay for the next call.
 func (r *Registry) writePending(ctx context.Context) error {
 	for {
 		events := r.pending.all()
@@ -55,7 +55,7 @@ func (r *Registry) writePending(ctx context.Context) error {
 	}
 }
 
-// add keeps events, and returns how many were lost before, or now, for want of room.
+// add keeps events. It returns how many events were dropped, by this and earlier calls, because there was no room.
 func (p *pending) add(events []trace.Event) (lost int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,14 +70,14 @@ func (p *pending) add(events []trace.Event) (lost int) {
 	return p.lost
 }
 
-// all returns what there is. It is not changed by others.
+// all returns the events. The slice does not change afterwards.
 func (p *pending) all() []trace.Event {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.events[:len(p.events):len(p.events)]
 }
 
-// drop forgets the first n, which are written.
+// drop removes the first n events after they were written.
 func (p *pending) drop(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,7 +86,7 @@ func (p *pending) drop(n int) {
 	}
 }
 
-// of returns those of a boot.
+// of returns the events of a boot.
 func (p *pending) of(id fleet.BootID) (out []trace.Event) {
 	for _, e := range p.all() {
 		if e.Boot == id {

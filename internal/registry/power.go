@@ -8,10 +8,10 @@ import (
 	"pando/internal/fleet"
 )
 
-// PowerOwner is the owner of a power password.
+// PowerOwner says whether a power password belongs to a node or to a group.
 type PowerOwner string
 
-// A node's own password comes before its group's.
+// A node's own password takes precedence over its group's.
 const (
 	PowerOfNode  PowerOwner = "node"
 	PowerOfGroup PowerOwner = "group"
@@ -30,7 +30,7 @@ func (t *Tx) PowerPassword(of PowerOwner, name string) ([]byte, error) {
 	)
 }
 
-// PutPowerPassword keeps a sealed password; nil takes it away.
+// PutPowerPassword stores a sealed password; nil deletes it.
 func (t *Tx) PutPowerPassword(of PowerOwner, name string, sealed []byte) error {
 	if _, err := t.exec(`DELETE FROM power_passwords WHERE kind = ? AND name = ?`, string(of), name); err != nil {
 		return fmt.Errorf("write power password of %s %s: %w", of, name, err)
@@ -45,7 +45,7 @@ func (t *Tx) PutPowerPassword(of PowerOwner, name string, sealed []byte) error {
 	return nil
 }
 
-// PowerWishes returns the last order by an operator or a timetable for each node, by name.
+// PowerWishes returns, by name, the last power order for each node, by an operator or a timetable.
 func (t *Tx) PowerWishes() (map[string]fleet.PowerWish, error) {
 	all, err := list(t, func(s scanner) (w fleet.PowerWish, err error) {
 		var at int64
@@ -54,7 +54,7 @@ func (t *Tx) PowerWishes() (map[string]fleet.PowerWish, error) {
 		return w, err
 	}, `SELECT node, is_on, at, who FROM power_wishes`)
 	if err != nil {
-		return nil, fmt.Errorf("read what nodes were switched to: %w", err)
+		return nil, fmt.Errorf("read power orders: %w", err)
 	}
 	out := make(map[string]fleet.PowerWish, len(all))
 	for _, w := range all {
@@ -63,19 +63,19 @@ func (t *Tx) PowerWishes() (map[string]fleet.PowerWish, error) {
 	return out, nil
 }
 
-// PutPowerWish replaces the wish of a node.
+// PutPowerWish replaces the power order of a node.
 func (t *Tx) PutPowerWish(w fleet.PowerWish) error {
 	_, err := t.exec(
 		`INSERT OR REPLACE INTO power_wishes (node, is_on, at, who) VALUES (?, ?, ?, ?)`, w.Node, w.On, stamp(w.At),
 		w.Who,
 	)
 	if err != nil {
-		return fmt.Errorf("note what node %s was switched to: %w", w.Node, err)
+		return fmt.Errorf("record power order of node %s: %w", w.Node, err)
 	}
 	return nil
 }
 
-// PowerHours returns up to when the switching times of each timetable were looked after.
+// PowerHours returns until when the switching times of each timetable were carried out.
 func (t *Tx) PowerHours() (map[fleet.Hours]time.Time, error) {
 	type mark struct {
 		hours fleet.Hours
@@ -95,8 +95,8 @@ func (t *Tx) PowerHours() (map[fleet.Hours]time.Time, error) {
 	return out, nil
 }
 
-// PutPowerHours records until when timetables were carried out. Other timetables are forgotten and begin anew when they
-// are used again.
+// PutPowerHours records until when timetables were carried out. It deletes the records of other timetables, which
+// begin again when they are used again.
 func (t *Tx) PutPowerHours(all []fleet.Hours, upto time.Time) error {
 	_, err := t.exec(`DELETE FROM power_hours`)
 	for _, h := range all {
@@ -104,15 +104,15 @@ func (t *Tx) PutPowerHours(all []fleet.Hours, upto time.Time) error {
 		err = errors.Join(err, e)
 	}
 	if err != nil {
-		return fmt.Errorf("note power hours: %w", err)
+		return fmt.Errorf("record power hours: %w", err)
 	}
 	return nil
 }
 
-// settingAlive is when the server last said that it runs.
+// settingAlive is the last time at which the server recorded that it runs.
 const settingAlive = "alive"
 
-// Alive returns when the server of this registry was last recorded as running, or zero.
+// Alive returns the last time at which the server with this registry recorded that it runs, or zero.
 func (t *Tx) Alive() (time.Time, error) {
 	text, err := t.setting(settingAlive, "")
 	if err != nil || text == "" {
@@ -125,7 +125,7 @@ func (t *Tx) Alive() (time.Time, error) {
 	return at, nil
 }
 
-// PutAlive notes that the server runs.
+// PutAlive records that the server runs.
 func (t *Tx) PutAlive(at time.Time) error {
 	return t.putSetting(settingAlive, at.UTC().Format(time.RFC3339Nano))
 }
@@ -141,7 +141,7 @@ func (t *Tx) renamePower(was, is string) error {
 	return nil
 }
 
-// mergePower gives the password of one node to another, unless that has one.
+// mergePower gives the password of one node to another, unless the other has one.
 func (t *Tx) mergePower(from, to string) error {
 	_, err := t.exec(`UPDATE OR IGNORE power_passwords SET name = ? WHERE kind = ? AND name = ?`, to,
 		string(PowerOfNode), from)
@@ -151,7 +151,7 @@ func (t *Tx) mergePower(from, to string) error {
 	return nil
 }
 
-// forgetPower leaves nothing to whoever has the name next.
+// forgetPower deletes power password and order, so that a later owner of the name does not get them.
 func (t *Tx) forgetPower(of PowerOwner, name string) error {
 	err := t.PutPowerPassword(of, name, nil)
 	if of == PowerOfNode {

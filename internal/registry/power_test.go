@@ -9,7 +9,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// testPower: passwords and wishes follow a node's name, and nobody inherits them.
+// testPower: passwords and power orders follow a renamed node, and a later node with the old name does not get them.
 func testPower(t *testing.T, r *Registry) {
 	at := time.Date(2026, 11, 22, 7, 45, 0, 0, time.UTC)
 	must(t, r, func(tx *Tx) error {

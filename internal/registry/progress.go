@@ -12,21 +12,21 @@ import (
 	"pando/internal/trace"
 )
 
-// Progress is how far a boot got, and its node's last report.
+// Progress has the stage that a boot reached, and the node's last status.
 type Progress struct {
 	trace.Progress
-	Status  json.RawMessage // as the node sent it; nil: never
-	LeftOut int             // events that are beyond the bounds of a boot
+	Status  json.RawMessage // as the node sent it; nil: none was received
+	LeftOut int             // number of events beyond the bounds of a boot
 
-	kept    int         // events
-	bytes   int64       // of these
-	told    int64       // the event that says how many are left out; 0: none does
-	dropped trace.Event // the last one that was left out just now
+	kept    int         // number of stored events
+	bytes   int64       // bytes of the stored events
+	told    int64       // number of the event that says how many are left out; 0: none
+	dropped trace.Event // last event that the current call left out
 }
 
 const progressColumns = `SELECT boot, events, body, status, bytes, left_out, told FROM progress`
 
-// Progress returns the progress of boots; a boot without events is not in the answer.
+// Progress returns the progress of boots. A boot without events is missing in the result.
 func (r *Registry) Progress(ctx context.Context, boots ...fleet.BootID) (map[fleet.BootID]Progress, error) {
 	out := make(map[fleet.BootID]Progress, len(boots))
 	stmt, err := r.events.read.PrepareContext(ctx, progressColumns+` WHERE boot = ?`)
@@ -51,7 +51,7 @@ func (r *Registry) Progress(ctx context.Context, boots ...fleet.BootID) (map[fle
 	return out, nil
 }
 
-// PutStatus keeps the latest status of a boot's node.
+// PutStatus stores the latest status of a boot's node.
 func (r *Registry) PutStatus(ctx context.Context, boot fleet.BootID, status json.RawMessage, now time.Time) error {
 	err := r.writeHistory(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(
@@ -78,7 +78,7 @@ func progressOf(ctx context.Context, tx *sql.Tx, known map[fleet.BootID]*Progres
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return nil, err
 	}
-	if id != "" { // events without a boot are no one's progress
+	if id != "" { // an event without a boot changes no progress
 		known[id] = &p
 	}
 	return &p, nil

@@ -13,7 +13,7 @@ import (
 	"pando/internal/diskreserve"
 )
 
-// The files, below Options.Dir.
+// Names of the files in Options.Dir.
 const (
 	File       = "registry.db"
 	EventsFile = "events.db"
@@ -22,12 +22,12 @@ const (
 // DefaultMaxEvents is how many events are kept: about half a year of 300 nodes that boot twice a day.
 const DefaultMaxEvents = 2_000_000
 
-// DefaultMaxEventBytes is how many bytes these may have together.
+// DefaultMaxEventBytes is how many bytes all events may have together.
 const DefaultMaxEventBytes = 1 << 30
 
 // Options are the registry's directory and limits.
 type Options struct {
-	Dir       string // exists
+	Dir       string // must exist
 	Log       *slog.Logger
 	MaxEvents int64 // 0: DefaultMaxEvents
 
@@ -37,7 +37,9 @@ type Options struct {
 	Now     func() time.Time     // nil: time.Now
 }
 
-// Registry is the open record. It is safe for concurrent use.
+// Registry is the open database. It is safe for concurrent use. Each file has one writer, a goroutine that puts all
+// waiting writes into one transaction, so that a thousand leases share one fsync (group commit). A failed write is
+// undone alone.
 type Registry struct {
 	main, events *file
 	log          *slog.Logger
@@ -55,8 +57,8 @@ type Registry struct {
 	closing       sync.Once
 }
 
-// Open opens both files. It makes missing ones and migrates an older schema. A file that is damaged, or from a newer
-// release, is a *FileError. The caller must hold the directory's lock.
+// Open opens both files. It creates missing ones and migrates an older schema. For a file that is damaged, or from a
+// newer release, it returns a *FileError. The caller must hold the directory's lock.
 func Open(ctx context.Context, o Options) (*Registry, error) {
 	if o.MaxEvents == 0 {
 		o.MaxEvents = DefaultMaxEvents
@@ -83,7 +85,7 @@ func Open(ctx context.Context, o Options) (*Registry, error) {
 	}
 	err := r.open(ctx, o.Dir)
 	if errors.Is(err, ErrFull) && o.Reserve != nil && o.Reserve.Give() {
-		if err = r.open(ctx, o.Dir); err == nil { // what is left of it is for boots
+		if err = r.open(ctx, o.Dir); err == nil { // the rest of the reserve is for boots
 			_ = o.Reserve.Take()
 			r.giveReserve()
 		}
@@ -107,8 +109,7 @@ func (r *Registry) open(ctx context.Context, dir string) (err error) {
 	return nil
 }
 
-// Close waits for the writes that are under way, ends everyone who follows and closes the files. A write after
-// Close fails.
+// Close waits for the writes in progress, ends all followers and closes the files. A later write fails.
 func (r *Registry) Close() error {
 	var err error
 	r.closing.Do(func() {
@@ -119,25 +120,25 @@ func (r *Registry) Close() error {
 		}
 		err = errors.Join(r.events.close(), r.main.close())
 		if r.disk.reserve != nil {
-			_ = r.disk.reserve.Take() // on a full disk the room of the logs, which are gone now, for the next start
+			_ = r.disk.reserve.Take() // the files' logs are gone: reserve their room
 		}
 	})
 	return err
 }
 
-// View runs fn on a consistent state of registry.db. It does not wait for writers.
+// View runs fn on a consistent state of registry.db. It does not wait for writers, and fn must not wait for anything.
 func (r *Registry) View(ctx context.Context, fn func(*Tx) error) error {
 	tx, err := r.main.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return fmt.Errorf("read registry: %w", err)
 	}
-	defer tx.Rollback() // nothing was written
+	defer tx.Rollback() // the transaction is read-only
 	return fn(&Tx{ctx: ctx, tx: tx, over: r.memory.now.Load()})
 }
 
-// Update runs fn on registry.db in a transaction. When it returns nil the change is on disk. An error of fn undoes the
-// change and is returned, except ErrDryRun, which becomes nil. fn runs on the writer's goroutine: it must not call View
-// or Update, and must not wait. While the disk is full nothing is changed.
+// Update runs fn on registry.db in a transaction. When it returns nil, the change is on disk. An error of fn undoes
+// the change and is returned, except ErrDryRun, which becomes nil. fn runs on the writer's goroutine: it must not
+// call View or Update, and must not wait. On a full disk Update returns ErrFull.
 func (r *Registry) Update(ctx context.Context, fn func(*Tx) error) error {
 	if err := r.refused(ctx); err != nil {
 		return err

@@ -44,7 +44,7 @@ func TestSQLite(t *testing.T) {
 	conformance(t, func(t *testing.T) *Registry { return openIn(t, t.TempDir()) })
 }
 
-// TestOddDirectory: a path is a path, also one that would mean something in a URL.
+// TestOddDirectory: a path may have characters that have a meaning in a URL.
 func TestOddDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a b?c=d#e%41")
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -58,7 +58,7 @@ func TestOddDirectory(t *testing.T) {
 	}
 }
 
-// TestReopen: what was written is there after a clean stop.
+// TestReopen: what was written exists after a clean stop.
 func TestReopen(t *testing.T) {
 	dir := t.TempDir()
 	r := openIn(t, dir)
@@ -75,7 +75,7 @@ func TestReopen(t *testing.T) {
 	}
 }
 
-// TestBoundedEvents: the oldest go first, and numbers never come twice.
+// TestBoundedEvents: the oldest events are deleted first, and no number is used twice.
 func TestBoundedEvents(t *testing.T) {
 	r, err := Open(t.Context(), Options{Dir: t.TempDir(), MaxEvents: 3000})
 	if err != nil {
@@ -97,7 +97,7 @@ func TestBoundedEvents(t *testing.T) {
 	}
 }
 
-// TestFilesThatCannotBeUsed: each gets an error that names the file and what to do; the file stays as it is.
+// TestFilesThatCannotBeUsed: the error names the file and says what to do; the file does not change.
 func TestFilesThatCannotBeUsed(t *testing.T) {
 	for _, c := range []struct {
 		name, file, message, hint string
@@ -185,7 +185,7 @@ func damage(t *testing.T, path string) {
 	write(t, path, string(b))
 }
 
-// writeUntilKilled is the other process of TestKill: it records leases and says which ones it was told are durable.
+// writeUntilKilled is the other process of TestKill: it records leases and prints which ones were confirmed.
 func writeUntilKilled(dir string) {
 	r, err := Open(context.Background(), Options{Dir: dir})
 	if err != nil {
@@ -212,7 +212,7 @@ func writeUntilKilled(dir string) {
 	select {}
 }
 
-// TestKill: what Update returned for is there after kill -9 of the process, and the file is whole.
+// TestKill: what Update confirmed exists after kill -9 of the process, and the file is not damaged.
 func TestKill(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -251,7 +251,7 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// BenchmarkLeases writes leases from many goroutines at once, as a DHCP server in a storm does.
+// BenchmarkLeases writes leases from many goroutines at once, as a DHCP server does in a boot storm.
 func BenchmarkLeases(b *testing.B) {
 	for _, writers := range []int{1, 16, 256} {
 		b.Run(fmt.Sprint(writers), func(b *testing.B) {

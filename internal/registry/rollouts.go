@@ -9,8 +9,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// A rollout is a row, and has a row for each of its nodes. A step writes only what changed, and a boot finds its target
-// by the node's name.
+// A rollout is one row, with a further row for each of its nodes. A step of a rollout writes only the rows that
+// changed, and a boot finds its target by the node's name.
 const (
 	rolloutColumns     = `SELECT body FROM rollouts`
 	rolloutNodeColumns = `SELECT node, target, body FROM rollout_nodes`
@@ -19,7 +19,7 @@ const (
 // RolloutFilter selects rollouts. The zero filter selects all.
 type RolloutFilter struct {
 	Group string // of this group
-	Live  bool   // that have a say in what nodes boot
+	Live  bool   // only rollouts that decide what nodes boot
 }
 
 // Rollouts returns rollouts, newest first, without their nodes.
@@ -49,13 +49,13 @@ func (t *Tx) Rollout(id string) (fleet.Rollout, error) {
 	return r, nil
 }
 
-// rollout is a rollout without its nodes.
+// rollout returns a rollout without its nodes.
 func (t *Tx) rollout(id string) (fleet.Rollout, error) {
 	clause, arg := t.limit("grp")
 	return one(t.row(rolloutColumns+` WHERE id = ?`+clause, id, arg), scanRollout, "rollout", id)
 }
 
-// RolloutPhases counts the nodes of a rollout by their phase, without reading each of them.
+// RolloutPhases counts the nodes of a rollout by phase, without decoding each of them.
 func (t *Tx) RolloutPhases(id string) (map[fleet.RolloutPhase]int, error) {
 	type counted struct {
 		phase fleet.RolloutPhase
@@ -75,7 +75,7 @@ func (t *Tx) RolloutPhases(id string) (map[fleet.RolloutPhase]int, error) {
 	return out, nil
 }
 
-// CreateRollout records a new rollout, and names it. It returns ErrInUse while the group has a live one.
+// CreateRollout records a new rollout and gives it an ID. It returns ErrInUse while the group has a live one.
 func (t *Tx) CreateRollout(r fleet.Rollout) (fleet.Rollout, error) {
 	if !t.sees(r.Group) {
 		return r, beyond("group " + r.Group)
@@ -83,7 +83,7 @@ func (t *Tx) CreateRollout(r fleet.Rollout) (fleet.Rollout, error) {
 	if err := t.noRollout(r.Group); err != nil {
 		return r, err
 	}
-	// A number is not given twice, also when the rollout that had it was deleted.
+	// A number is used only once, even after its rollout was deleted.
 	var n int
 	if err := t.row(`SELECT coalesce(max(number), 0) FROM rollout_numbers WHERE grp = ?`,
 		r.Group).Scan(&n); err != nil {
@@ -107,7 +107,7 @@ func (t *Tx) CreateRollout(r fleet.Rollout) (fleet.Rollout, error) {
 	return r, t.PutRollout(r, nil)
 }
 
-// noRollout is ErrInUse while a group has a rollout that is live.
+// noRollout returns ErrInUse if a group has a live rollout.
 func (t *Tx) noRollout(group string) error {
 	live, err := t.Rollouts(RolloutFilter{Group: group, Live: true})
 	if err == nil && len(live) > 0 {
@@ -116,7 +116,7 @@ func (t *Tx) noRollout(group string) error {
 	return err
 }
 
-// PutRollout replaces a rollout; of its nodes those that are not as in was are written. ErrNotFound when there is none.
+// PutRollout replaces a rollout and those of its nodes that differ from was. It returns ErrNotFound if there is none.
 func (t *Tx) PutRollout(r fleet.Rollout, was []fleet.RolloutNode) error {
 	if !t.sees(r.Group) {
 		return notFound("rollout", r.ID)
@@ -168,7 +168,7 @@ func (t *Tx) putRolloutNode(id string, place int, n fleet.RolloutNode) error {
 	return err
 }
 
-// DeleteRollout forgets a rollout: ErrNotFound, or ErrInUse while it is live.
+// DeleteRollout deletes a rollout. It returns ErrNotFound if there is none, and ErrInUse while it is live.
 func (t *Tx) DeleteRollout(id string) error {
 	r, err := t.rollout(id)
 	if err != nil {
@@ -185,14 +185,14 @@ func (t *Tx) DeleteRollout(id string) error {
 	return nil
 }
 
-// Target is what a live rollout gives a node to boot.
+// Target is the image that a live rollout gives a node to boot.
 type Target struct {
 	Rollout string
 	Image   fleet.Ref
 }
 
-// A node that left the group, or got a version of its own, has no target any more, whether its rollout has noticed
-// or not.
+// A node that left the group, or got its own version, has no target any more, even if its rollout has not noticed
+// that yet.
 const targetColumns = `SELECT n.node, r.id, n.target FROM rollout_nodes n JOIN rollouts r ON r.id = n.rollout
 	JOIN nodes o ON o.name = n.node AND o.grp = r.grp AND o.version = '' WHERE r.live AND n.target != ''`
 
@@ -247,6 +247,6 @@ func scanRolloutNode(s scanner) (fleet.RolloutNode, error) {
 		return n, err
 	}
 	err := json.Unmarshal([]byte(body), &n)
-	n.Node = name // it may have been renamed
+	n.Node = name // the node may have been renamed
 	return n, err
 }

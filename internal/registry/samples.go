@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// MaxSamples is the number of samples that are kept: a year of a site that boots for ten minutes a day. Beyond it the
-// older half is joined in pairs, which keeps sums and halves the resolution. If that is not enough the oldest are
-// deleted.
+// MaxSamples is the number of samples that are kept: a year of a site that boots for ten minutes a day. Beyond it,
+// the older half is joined in pairs, which keeps sums and halves the resolution. If that is not enough, the oldest
+// are deleted.
 const MaxSamples = 200_000
 
-// widest is the Width beyond which samples are not joined: in more than an hour no curve of a storm is left.
+// widest is the largest Width of a joined sample: with more than an hour no curve of a boot storm is left.
 const widest = 4096 * time.Second
 
-// Sample is what one server sent in an interval that begins at At and is Width long. Widths are seconds, doubled each
-// time that samples were joined; At is a multiple of Width.
+// Sample is what one server transferred in the interval of Width seconds that begins at At. Width doubles each time
+// that samples are joined; At is a multiple of Width.
 type Sample struct {
 	Server  string
 	At      time.Time
 	Width   time.Duration
 	Sent    int64 // bytes to nodes
-	Read    int64 // bytes that the server had its disks read
-	Written int64 // and write
+	Read    int64 // bytes that the server read from its disks
+	Written int64 // bytes that the server wrote to its disks
 }
 
 // PutSamples records samples, and adds each to an existing one of the same time.
@@ -53,7 +53,7 @@ func (r *Registry) PutSamples(ctx context.Context, samples ...Sample) error {
 	return nil
 }
 
-// thinSamples keeps the samples within their bound.
+// thinSamples keeps the samples within MaxSamples.
 func (r *Registry) thinSamples(ctx context.Context, tx *sql.Tx) error {
 	var n int64
 	if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM samples`).Scan(&n); err != nil || n <= r.maxSamples {
@@ -86,7 +86,7 @@ func (r *Registry) thinSamples(ctx context.Context, tx *sql.Tx) error {
 	return err
 }
 
-// Samples returns what servers moved in a time, oldest first.
+// Samples returns the samples in an interval, oldest first.
 func (r *Registry) Samples(ctx context.Context, since, until time.Time) ([]Sample, error) {
 	rows, err := r.events.read.QueryContext(ctx, `SELECT server, at, width, sent, read, written FROM samples
 		WHERE at > ? AND at + width > ? AND at <= ? ORDER BY at, server`, stamp(since.Add(-widest)), stamp(since), stamp(until))

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestSamples: samples of a time come out, those of one moment are one, and beyond the bound the older half is told
-// half as finely, with the same sums, each server for itself.
+// TestSamples: samples of an interval are returned; those of the same time are added up. Beyond the bound the older
+// half has half the resolution and the same sums, for each server separately.
 func TestSamples(t *testing.T) {
 	r, err := Open(t.Context(), Options{Dir: t.TempDir()})
 	if err != nil {
@@ -63,7 +63,7 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// TestFeedings: the first account of a boot counts, and the oldest boots go first.
+// TestFeedings: the first report of a boot counts, and the oldest boots are deleted first.
 func TestFeedings(t *testing.T) {
 	r, err := Open(t.Context(), Options{Dir: t.TempDir()})
 	if err != nil {

@@ -1,12 +1,12 @@
 package registry
 
-// schema is the history of one file's tables: step n brings version n to version n+1. Steps that were released are
-// never changed; a new need is a new step.
+// schema has the steps of one file's schema: step n migrates version n to version n+1. A released step must never
+// change; add a new step instead.
 type schema struct {
-	id    int    // PRAGMA application_id, so that a file cannot be taken for another one
+	id    int    // PRAGMA application_id, which tells the registry's files apart
 	sync  string // PRAGMA synchronous
-	check bool   // look through the whole file when it is opened
-	hint  string // what can be done when the file is damaged
+	check bool   // check the whole file when it is opened
+	hint  string // what to do if the file is damaged
 	steps []string
 }
 
@@ -188,8 +188,7 @@ CREATE INDEX state_records_dir ON state_records (dir);
 CREATE INDEX state_records_deleted ON state_records (deleted) WHERE deleted != 0;
 `
 
-// mainStep18 puts the settings of a group into one JSON object, as those of a node are. A patch leaves out what is
-// null.
+// mainStep18 moves the settings of a group into one JSON object, like those of a node. json_patch leaves out nulls.
 const mainStep18 = `
 ALTER TABLE groups ADD COLUMN settings TEXT NOT NULL DEFAULT '';
 UPDATE groups SET settings = json_patch(iif(keeping = '', '{}', keeping), json_object(
@@ -228,8 +227,8 @@ const mainStep19 = `
 ALTER TABLE boots ADD COLUMN pxe_menu INTEGER NOT NULL DEFAULT 0;
 `
 
-// mainStep20 keeps apart what was declared and what was seen. Which it was is not known of what is there: it counts as
-// declared, so that nothing of that is lost.
+// mainStep20 separates declared from reported values. It is not known which of them existing values are: they count
+// as declared, so that no declaration is lost.
 const mainStep20 = `
 ALTER TABLE nodes ADD COLUMN serial_seen TEXT NOT NULL DEFAULT '';
 UPDATE nodes SET serial_seen = serial;
@@ -278,7 +277,8 @@ CREATE TABLE feedings (
 CREATE INDEX feedings_started ON feedings (started);
 `
 
-// eventsStep5 counts the bytes of events, and finds a node's event again by the beginning of its SHA-256.
+// eventsStep5 counts the bytes of events, and stores the beginning of a node event's SHA-256 to recognize a repeated
+// one.
 const eventsStep5 = `
 ALTER TABLE progress ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE progress ADD COLUMN left_out INTEGER NOT NULL DEFAULT 0;

@@ -8,7 +8,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// Secret is a secret as it is kept: its value is sealed by somebody else.
+// Secret is a secret as it is stored: the caller has sealed its value.
 type Secret struct {
 	fleet.Secret
 	Sealed []byte
@@ -48,15 +48,15 @@ func (t *Tx) secretScopes(s *Secret) error {
 		return fleet.ParseScope(text)
 	}, `SELECT scope FROM secret_scopes WHERE secret = ?`, s.Name)
 	if err != nil {
-		return fmt.Errorf("read for whom secret %s is: %w", s.Name, err)
+		return fmt.Errorf("read scopes of secret %s: %w", s.Name, err)
 	}
 	slices.SortFunc(scopes, fleet.Scope.Compare)
 	s.For = scopes
 	return nil
 }
 
-// PutSecret records a secret, in the place of another of its name. ErrNotFound when it is for a group, class or
-// node that there is not.
+// PutSecret records a secret and replaces one with the same name. It returns ErrNotFound if a group, class or node in
+// its scopes does not exist.
 func (t *Tx) PutSecret(s Secret) error {
 	if err := s.Validate(); err != nil {
 		return err
@@ -96,7 +96,7 @@ func (t *Tx) DeleteSecret(name string) error {
 	return nil
 }
 
-// ApproveBoot records that an operator lets a boot have secrets.
+// ApproveBoot records that an operator allows a boot to get secrets.
 func (t *Tx) ApproveBoot(id fleet.BootID, at time.Time) error {
 	n, err := t.exec(`UPDATE boots SET approved = ? WHERE id = ?`, stamp(at), string(id))
 	if err != nil {

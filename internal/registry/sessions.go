@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// endedSession is the beginning of the keys of sessions that were logged out of. Their value is when they would have
-// ended by themselves.
+// endedSession is the prefix of the settings' keys for sessions that a user logged out of. The value is the time when
+// the session would have expired.
 const endedSession = "ended session "
 
 func endedKey(id Hash) string { return fmt.Sprintf("%s%x", endedSession, id[:]) }
 
-// EndSession notes that a session is over before its time, and forgets those whose time has come.
+// EndSession records that a session ended early, and deletes the records of sessions that have expired meanwhile.
 func (t *Tx) EndSession(id Hash, until, now time.Time) error {
 	_, err := t.exec(
 		`DELETE FROM settings WHERE key LIKE ? AND value < ?`, endedSession+"%", now.UTC().Format(time.RFC3339),
 	)
 	if err != nil {
-		return fmt.Errorf("forget ended sessions: %w", err)
+		return fmt.Errorf("delete records of ended sessions: %w", err)
 	}
 	return t.putSetting(endedKey(id), until.UTC().Format(time.RFC3339))
 }

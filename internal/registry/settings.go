@@ -8,7 +8,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// The settings that there are.
+// Keys of the settings.
 const (
 	settingAdoption = "adoption"
 	settingNaming   = "naming"
@@ -17,7 +17,7 @@ const (
 // Policy says how the site treats unknown MACs.
 type Policy struct {
 	Adoption fleet.AdoptionPolicy
-	Naming   string // rule for names of nodes adopted without one
+	Naming   string // rule for the names of nodes that are adopted without one
 }
 
 // DefaultPolicy is the policy of a new registry.
@@ -35,7 +35,7 @@ func (t *Tx) Policy() (Policy, error) {
 	return p, err
 }
 
-// PutPolicy sets the adoption policy. Nodes that are adopted already stay so.
+// PutPolicy sets the adoption policy. Nodes that are already adopted stay adopted.
 func (t *Tx) PutPolicy(p Policy) error {
 	if p.Adoption != fleet.Open && p.Adoption != fleet.Approve {
 		return fmt.Errorf("adoption policy %q: use %s or %s", p.Adoption, fleet.Open, fleet.Approve)

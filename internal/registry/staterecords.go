@@ -21,13 +21,13 @@ func scanRecord(s scanner) (r fleet.StateRecord, err error) {
 	return r, err
 }
 
-// StateRecords returns what is known of the state of all nodes, by name. Callers that are limited to some groups do not
-// see those of deleted nodes.
+// StateRecords returns the records of all nodes' states, by name. Callers that are limited to some groups do not get
+// those of deleted nodes.
 func (t *Tx) StateRecords() (map[string]fleet.StateRecord, error) {
 	clause, arg := t.limitNodes("node")
 	all, err := list(t, scanRecord, recordColumns+` WHERE true`+clause, arg)
 	if err != nil {
-		return nil, fmt.Errorf("list what nodes keep: %w", err)
+		return nil, fmt.Errorf("list state records: %w", err)
 	}
 	out := make(map[string]fleet.StateRecord, len(all))
 	for _, r := range all {
@@ -36,34 +36,35 @@ func (t *Tx) StateRecords() (map[string]fleet.StateRecord, error) {
 	return out, nil
 }
 
-// DeletedStates returns what is known of the state of deleted nodes.
+// DeletedStates returns the records of deleted nodes' states.
 func (t *Tx) DeletedStates() ([]fleet.StateRecord, error) {
 	all, err := list(t, scanRecord, recordColumns+` WHERE deleted != 0 ORDER BY node`)
 	if err != nil {
-		return nil, fmt.Errorf("list what deleted nodes keep: %w", err)
+		return nil, fmt.Errorf("list state records of deleted nodes: %w", err)
 	}
 	return all, nil
 }
 
-// StateRecord returns what is known of the state of a node, deleted or not, or ErrNotFound.
+// StateRecord returns the record of a node's state, also of a deleted node, or ErrNotFound.
 func (t *Tx) StateRecord(node string) (fleet.StateRecord, error) {
 	return one(t.row(recordColumns+` WHERE node = ?`, node), scanRecord, "state of", node)
 }
 
-// PutStateRecord replaces what is known.
+// PutStateRecord replaces the record of a node's state.
 func (t *Tx) PutStateRecord(r fleet.StateRecord) error {
 	_, err := t.exec(
 		`INSERT OR REPLACE INTO state_records (node, dir, deleted, body) VALUES (?, ?, ?, ?)`, r.Node, r.Dir,
 		stamp(r.Deleted), pack(r, false),
 	)
 	if err != nil {
-		return fmt.Errorf("note what %s keeps: %w", r.Node, err)
+		return fmt.Errorf("write state record of %s: %w", r.Node, err)
 	}
 	return nil
 }
 
-// GiveStateDir returns the record of a node's state, with the name of its directory. A new directory has the node's
-// name; while the state of an earlier node of that name exists it gets a number, so that the node inherits nothing.
+// GiveStateDir returns the record of a node's state with the name of its directory. A new directory gets the node's
+// name. While the state of an earlier node with that name exists, it gets a number, so that the node does not inherit
+// that state.
 func (t *Tx) GiveStateDir(node string) (fleet.StateRecord, error) {
 	r, err := t.StateRecord(node)
 	if err != nil && !errors.Is(err, ErrNotFound) || r.Dir != "" {
@@ -84,7 +85,7 @@ func (t *Tx) GiveStateDir(node string) (fleet.StateRecord, error) {
 	}
 }
 
-// RetireState keeps the state record of a deleted node under a name that no node can get.
+// RetireState keeps the state record of a deleted node under a name that no node can have.
 func (t *Tx) RetireState(node string, at time.Time) error {
 	r, err := t.StateRecord(node)
 	if errors.Is(err, ErrNotFound) {
@@ -100,15 +101,15 @@ func (t *Tx) RetireState(node string, at time.Time) error {
 	return t.PutStateRecord(r)
 }
 
-// DeletedName is the name for the state of a deleted node.
+// DeletedName returns the name for the state of a deleted node.
 func DeletedName(node string, at time.Time) string {
 	return fmt.Sprintf("%s.deleted-%d", node, at.Unix())
 }
 
-// ForgetState deletes the record of a state. The state itself stays.
+// ForgetState deletes the record of a node's state. The state itself stays.
 func (t *Tx) ForgetState(node string) error {
 	if _, err := t.exec(`DELETE FROM state_records WHERE node = ?`, node); err != nil {
-		return fmt.Errorf("forget what %s keeps: %w", node, err)
+		return fmt.Errorf("delete state record of %s: %w", node, err)
 	}
 	return nil
 }

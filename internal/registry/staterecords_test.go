@@ -8,8 +8,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// testStateRecords: a node's directory is its own from the first boot on, whatever it is called, and that of a
-// deleted one is nobody's.
+// testStateRecords: a node keeps its state directory through renames, and no other node gets that of a deleted node.
 func testStateRecords(t *testing.T, r *Registry) {
 	at := time.Date(2026, 11, 22, 7, 45, 0, 0, time.UTC)
 	dir := func(node, want string) {

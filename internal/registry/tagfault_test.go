@@ -13,13 +13,13 @@ import (
 	"pando/internal/fleet"
 )
 
-// The two versions that a tag is moved between.
+// Two versions between which a tag is moved.
 const (
 	oldVersion = fleet.Digest("sha256:1111111111111111111111111111111111111111111111111111111111111111")
 	newVersion = fleet.Digest("sha256:2222222222222222222222222222222222222222222222222222222222222222")
 )
 
-// withTag is a directory with an image of two versions, and a tag on the first.
+// withTag makes a registry in dir with an image of two versions and a tag on the first.
 func withTag(t *testing.T, dir string) {
 	t.Helper()
 	r := openIn(t, dir)
@@ -37,7 +37,7 @@ func withTag(t *testing.T, dir string) {
 	}
 }
 
-// tagChanges are what is done to a tag, as the server does it: the change and the memory of it together.
+// tagChanges are changes of a tag as the server makes them: the change and its record together.
 var tagChanges = map[string]struct {
 	after fleet.Digest // "": the tag is gone
 	do    func(*Tx) error
@@ -60,8 +60,8 @@ var tagChanges = map[string]struct {
 	}},
 }
 
-// tagIs is where the tag points, "" if it is gone; and it fails the test if what is remembered of its moves does
-// not fit.
+// tagIs returns where the tag points, "" if it was deleted. It fails the test if the record of its moves does not
+// match.
 func tagIs(t *testing.T, r *Registry) (v fleet.Digest) {
 	t.Helper()
 	err := r.View(t.Context(), func(tx *Tx) error {
@@ -83,10 +83,9 @@ func tagIs(t *testing.T, r *Registry) (v fleet.Digest) {
 	return v
 }
 
-// A process that is killed, or a power cut, at any moment of a change of a tag: what was written is there up to
-// some place, and after it nothing, zeros, or what was there before. The tag is where it was or where it was to go,
-// with what is remembered of its moves, never between; when the change was confirmed, it is where it was to go. The
-// next change works.
+// TestTagChangeCutAnywhere: the process is killed, or the power fails, at any moment of a change of a tag. The files
+// are written up to some place; after it come nothing, zeros, or the old bytes. Afterwards the tag and the record of
+// its moves are both old or both new; after a confirmed change they are new. The next change works.
 func TestTagChangeCutAnywhere(t *testing.T) {
 	for name, change := range tagChanges {
 		t.Run(name, func(t *testing.T) {
@@ -127,7 +126,7 @@ func TestTagChangeCutAnywhere(t *testing.T) {
 	}
 }
 
-// opensAfterCut opens what a cut left, and says where the tag is.
+// opensAfterCut opens the files after a crash and returns where the tag points.
 func opensAfterCut(
 	t *testing.T,
 	files map[string][]byte,
@@ -165,8 +164,8 @@ func opensAfterCut(
 	return got
 }
 
-// A disk that has less and less room left: a change of a tag is made whole or refused whole, and is made when there
-// is room.
+// TestTagChangeOnAFullDisk: on a disk with less and less room, a change of a tag is either made or refused
+// completely, and works when there is room.
 func TestTagChangeOnAFullDisk(t *testing.T) {
 	for name, change := range tagChanges {
 		t.Run(name, func(t *testing.T) {

@@ -11,15 +11,15 @@ import (
 type TagMove struct {
 	Image, Tag string
 	Version    fleet.Digest // "": the tag was deleted
-	Was        fleet.Digest // "": it was new
+	Was        fleet.Digest // "": the tag is new
 	At         time.Time
-	Who        string // the operator's token, or that it was done on the server's machine
+	Who        string // the operator's token, or a remark that it was done on the server's machine
 }
 
-// tagMovesKept is how many moves are remembered of an image.
+// tagMovesKept is how many moves are kept for each image.
 const tagMovesKept = 1000
 
-// AddTagMove records a change of a tag, if it changed anything.
+// AddTagMove records a change of a tag, unless both versions are the same.
 func (t *Tx) AddTagMove(m TagMove) error {
 	if m.Version == m.Was {
 		return nil
@@ -31,12 +31,12 @@ func (t *Tx) AddTagMove(m TagMove) error {
 			ORDER BY seq DESC LIMIT 1 OFFSET ?)`, m.Image, m.Image, tagMovesKept)
 	}
 	if err != nil {
-		return fmt.Errorf("remember move of tag %s:%s: %w", m.Image, m.Tag, err)
+		return fmt.Errorf("record move of tag %s:%s: %w", m.Image, m.Tag, err)
 	}
 	return nil
 }
 
-// TagMoves returns the moves of an image's tags, newest first; "" for those of all images.
+// TagMoves returns the moves of an image's tags, newest first; "" means all images.
 func (t *Tx) TagMoves(image string) ([]TagMove, error) {
 	m, err := list(
 		t, scanTagMove,

@@ -10,8 +10,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// Hash is the SHA-256 of a secret of 256 random bits. It recognises the secret and is of no use to a reader of the
-// file. The zero Hash stands for no secret.
+// Hash is the SHA-256 of a secret of 256 random bits. It identifies the secret but does not reveal it. The zero Hash
+// stands for no secret.
 type Hash [32]byte
 
 // HashSecret returns the digest under which a secret is stored. The empty secret gives the zero Hash, which matches
@@ -33,7 +33,7 @@ func (h Hash) bytes() []byte {
 	return h[:]
 }
 
-// Scan reads a column.
+// Scan reads a Hash from a column.
 func (h *Hash) Scan(v any) error {
 	b, ok := v.([]byte)
 	switch {
@@ -52,9 +52,9 @@ type Token struct {
 	Name    string
 	Hash    Hash
 	Role    fleet.Role
-	Groups  []string // that it is for; none: all
+	Groups  []string // groups that the token is limited to; none: all groups
 	Created time.Time
-	Used    time.Time // last; zero: never
+	Used    time.Time // last use; zero: never
 	Expires time.Time // zero: never
 }
 
@@ -96,7 +96,7 @@ func (t *Tx) CreateToken(k Token) error {
 	return nil
 }
 
-// TouchToken notes that a token was used.
+// TouchToken records that a token was used.
 func (t *Tx) TouchToken(name string, used time.Time) error {
 	_, err := t.exec(`UPDATE tokens SET used = ? WHERE name = ?`, stamp(used), name)
 	if err != nil {

@@ -9,18 +9,19 @@ import (
 	"time"
 )
 
-// Tx is a transaction on registry.db. One goroutine uses it, and only until the function that got it returns.
+// Tx is a transaction on registry.db. It must be used by one goroutine, and only until the function that got it
+// returns.
 type Tx struct {
-	ctx context.Context // of the call of View or Update; a Tx does not outlive it
+	ctx context.Context // of the call of View or Update, which outlives the Tx
 	tx  *sql.Tx
 
-	over   *overlay // what is in memory only; nil: nothing
-	change *overlay // where boots and leases are written to; nil: to the disk
+	over   *overlay // what is only in memory; nil: nothing
+	change *overlay // overlay that gets boots and leases; nil: they go to the file
 }
 
 func (t *Tx) exec(query string, args ...any) (int64, error) {
 	if t.change != nil {
-		return 0, fmt.Errorf("%w, and this is not kept in memory", ErrFull)
+		return 0, fmt.Errorf("%w, and only boots and leases are kept in memory", ErrFull)
 	}
 	res, err := t.tx.ExecContext(t.ctx, query, args...)
 	if err != nil {
@@ -54,7 +55,7 @@ func list[T any](t *Tx, scan func(scanner) (T, error), query string, args ...any
 	return out, rows.Err()
 }
 
-// one reads one row. If there is none it returns ErrNotFound with the kind and name.
+// one reads one row. If there is none, it returns ErrNotFound with the kind and name.
 func one[T any](row scanner, scan func(scanner) (T, error), kind, name string) (T, error) {
 	v, err := scan(row)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -66,7 +67,7 @@ func one[T any](row scanner, scan func(scanner) (T, error), kind, name string) (
 	return v, nil
 }
 
-// Times are stored as nanoseconds since 1970 in UTC, 0 for the zero time.
+// stamp returns a time as stored: nanoseconds since 1970 in UTC, 0 for the zero time.
 func stamp(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -81,13 +82,13 @@ func unstamp(n int64) time.Time {
 	return time.Unix(0, n).UTC()
 }
 
-// packed is a small list or map in a column of its own: JSON, "" when it is empty.
+// pack returns a small list or map as JSON for a column, "" if it is empty.
 func pack(v any, empty bool) string {
 	if empty {
 		return ""
 	}
 	b, err := json.Marshal(v)
-	if err != nil { // strings, numbers, and maps and lists of them, always encode
+	if err != nil { // strings, numbers, and maps and lists of them can always be encoded
 		panic(fmt.Sprintf("registry: encode %T: %v", v, err))
 	}
 	return string(b)

@@ -8,13 +8,13 @@ import (
 	"pando/internal/fleet"
 )
 
-// User is somebody who logs in with a password, or by an OpenID provider.
+// User is a person who logs in with a password, or by OIDC login.
 type User struct {
 	Name    string
 	Role    fleet.Role
-	Hash    string // of the password: identity.HashPassword; "": there is none
-	Issuer  string // the provider that vouches for them; "": a password does
-	Subject string // what they are there, and nobody else ever
+	Hash    string // of the password, by identity.HashPassword; "": there is none
+	Issuer  string // OpenID provider of the user; "": the user has a password
+	Subject string // the user's ID at the provider, which is never given to another person
 	Created time.Time
 	Used    time.Time // last login; zero: never
 }
@@ -35,7 +35,7 @@ func (t *Tx) User(name string) (User, error) {
 	return one(t.row(userColumns+` WHERE name = ?`, name), scanUser, "user", name)
 }
 
-// UserBySubject returns a user that a provider vouches for, or ErrNotFound.
+// UserBySubject returns the user with an ID at an OpenID provider, or ErrNotFound.
 func (t *Tx) UserBySubject(issuer, subject string) (User, error) {
 	if issuer == "" {
 		return User{}, notFound("user", subject)

@@ -8,22 +8,22 @@ import (
 	"runtime/debug"
 )
 
-// batch is how many writes one transaction holds at most. An fsync of a slow disk takes about 10 ms; this many
-// small writes take less than that.
+// batch is the maximum number of writes in one transaction. This many small writes take less time than an fsync of a
+// slow disk, which is about 10 ms.
 const batch = 512
 
 // job is one write that waits for the writer.
 type job struct {
 	ctx  context.Context
 	do   func(*sql.Tx) error
-	err  error         // what do said; read after done
-	done chan struct{} // closed when the job is on the disk, or failed
+	err  error         // result of do; valid after done is closed
+	done chan struct{} // closed when the job is on disk, or has failed
 }
 
 var errClosed = errors.New("registry is closed")
 
-// write runs do on the writer's goroutine, in a transaction that it shares with other writes, and returns when it
-// is committed. Once do has begun, the end of ctx does not end the wait: the caller learns what happened.
+// write runs do on the writer's goroutine, in a transaction that it shares with other writes, and returns when it is
+// committed. Once do has begun, write does not return early if ctx ends, so that the caller learns the result.
 func (f *file) write(ctx context.Context, do func(*sql.Tx) error) error {
 	j := &job{ctx: ctx, do: do, done: make(chan struct{})}
 	select {
@@ -37,7 +37,7 @@ func (f *file) write(ctx context.Context, do func(*sql.Tx) error) error {
 	return j.err
 }
 
-// run is the writer. While it commits, the writes that arrive wait for the queue; it then takes all of them.
+// run is the writer. While it commits, new writes wait; it then takes all of them into one transaction.
 func (f *file) run() {
 	defer close(f.done)
 	for {
@@ -50,7 +50,7 @@ func (f *file) run() {
 	}
 }
 
-// commit runs first and all other writes that wait in one transaction.
+// commit runs first and all other waiting writes in one transaction.
 func (f *file) commit(first *job) {
 	tx, err := f.wdb.BeginTx(context.Background(), nil)
 	if err != nil {
@@ -70,7 +70,7 @@ func (f *file) commit(first *job) {
 		}
 	}
 	last := len(jobs) - 1
-	if last > 0 && isFull(jobs[last].err) { // SQLite has undone all of it: the others have another try
+	if last > 0 && isFull(jobs[last].err) { // SQLite has undone the whole transaction: run the others again
 		f.finish(jobs[last:], ignoreDone(tx.Rollback()))
 		for _, j := range jobs[:last] {
 			f.commitOnly(j)
@@ -99,13 +99,13 @@ func (f *file) commitOnly(j *job) {
 	f.finish([]*job{j}, err)
 }
 
-// finish tells who waits for jobs what became of their transaction.
+// finish passes the result of the transaction to the callers that wait for its jobs.
 func (f *file) finish(jobs []*job, err error) {
 	for _, j := range jobs {
 		switch {
 		case j.err == nil:
 			j.err = err
-		case isFull(j.err): // a large change reaches the disk before it is committed
+		case isFull(j.err): // a large change is written to the disk before the commit
 			j.err = f.writeError(j.err)
 		}
 		close(j.done)
@@ -126,7 +126,7 @@ func ignoreDone(err error) error {
 	return err
 }
 
-// run does the job inside a savepoint, so that a job that fails takes nothing of the others with it.
+// run runs the job inside a savepoint, so that a failed job does not undo the others.
 func (j *job) run(tx *sql.Tx) {
 	if j.err = j.ctx.Err(); j.err != nil {
 		return
@@ -135,7 +135,7 @@ func (j *job) run(tx *sql.Tx) {
 		return
 	}
 	if j.err = j.call(tx); j.err != nil {
-		// ErrDryRun comes this way too.
+		// ErrDryRun is undone here, too.
 		if _, err := tx.Exec(`ROLLBACK TO job; RELEASE job`); err != nil {
 			j.err = errors.Join(j.err, err)
 		}
@@ -144,7 +144,7 @@ func (j *job) run(tx *sql.Tx) {
 	_, j.err = tx.Exec(`RELEASE job`)
 }
 
-// call turns a panic of the job into its error: the writer serves the whole server.
+// call runs the job and turns a panic into an error, because the whole server needs the writer.
 func (j *job) call(tx *sql.Tx) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -9,18 +9,19 @@ import (
 	"pando/internal/fleet"
 )
 
-// Candidate is a node that a rollout may begin with.
+// Candidate is a node that may take part in a new rollout.
 type Candidate struct {
 	Name   string
 	Up     bool
-	Seen   time.Time     // when it was heard of last
-	Class  string        // what kind of machine it is; canaries are of as many kinds as there are
-	Usual  time.Duration // how long its boots took; 0: not known
+	Seen   time.Time     // when it was last seen
+	Class  string        // the kind of machine; canaries are of as many kinds as possible
+	Usual  time.Duration // how long its boots usually take; 0: unknown
 	Broken []string      // its units that have failed
+	Tried  bool          // the new version was its own before; it is a canary
 }
 
-// Begin makes a rollout of nodes, in natural order of their names. The caller fills in what it is called, and of
-// what it is.
+// Begin returns a rollout of nodes, which are in natural order of their names. The caller fills in ID, group and
+// versions.
 func Begin(r fleet.Rollout, nodes []Candidate, now time.Time) (fleet.Rollout, error) {
 	if err := r.Plan.Validate(); err != nil {
 		return r, err
@@ -34,6 +35,9 @@ func Begin(r fleet.Rollout, nodes []Candidate, now time.Time) (fleet.Rollout, er
 	}
 	var usual []time.Duration
 	for _, c := range nodes {
+		if c.Tried { // what fails on it says nothing of the version before
+			continue
+		}
 		if c.Usual > 0 {
 			usual = append(usual, c.Usual)
 		}
@@ -52,7 +56,7 @@ func Begin(r fleet.Rollout, nodes []Candidate, now time.Time) (fleet.Rollout, er
 	return r, nil
 }
 
-// waves puts the canaries into wave 0 and the others into those after it.
+// waves puts the canaries into wave 0 and the other nodes into later waves.
 func waves(r fleet.Rollout, nodes []Candidate, canaries map[string]bool, now time.Time) ([]fleet.RolloutNode, int) {
 	size := max(1, r.Plan.Wave.AtLeast(len(nodes)))
 	first, rest := []fleet.RolloutNode{}, []fleet.RolloutNode{}
@@ -67,6 +71,9 @@ func waves(r fleet.Rollout, nodes []Candidate, canaries map[string]bool, now tim
 		if c.Usual > 0 {
 			n.Limit = Limit(r.Plan, c.Usual)
 		}
+		if c.Tried {
+			n.Target = r.To
+		}
 		if n.Silent {
 			n.SilentAt = -min(max(now.Sub(c.Seen), 0), goneAfter)
 		}
@@ -80,10 +87,14 @@ func waves(r fleet.Rollout, nodes []Candidate, canaries map[string]bool, now tim
 	return append(first, rest...), 1 + (len(rest)+size-1)/size
 }
 
-// canaries chooses the first wave: those that were named, or nodes that are up, of as many kinds of machines as
-// there are.
+// canaries returns the first wave: the named nodes, or nodes that are up, of as many kinds of machines as possible.
 func canaries(p fleet.RolloutPlan, nodes []Candidate) (map[string]bool, error) {
 	out := map[string]bool{}
+	for _, c := range nodes {
+		if c.Tried {
+			out[c.Name] = true
+		}
+	}
 	if len(p.CanaryNodes) > 0 {
 		for _, name := range p.CanaryNodes {
 			if !slices.ContainsFunc(nodes, func(c Candidate) bool { return c.Name == name }) {

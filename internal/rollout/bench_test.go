@@ -8,7 +8,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// BenchmarkStep is a step of a rollout of 10,000 nodes, half of which have passed.
+// BenchmarkStep steps a rollout of 10,000 nodes, half of which have passed.
 func BenchmarkStep(b *testing.B) {
 	var c []Candidate
 	o := Observed{Nodes: map[string]Node{}, Open: true}

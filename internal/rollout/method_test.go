@@ -7,8 +7,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// A rollout asks by its method, and once more by firmware where that leads nowhere: machines that cannot follow
-// come to the new version all the same, later. On the way back it is the same.
+// A rollout uses its method first, and then a reboot by firmware, so that machines that cannot follow still get to the
+// new version later. A rollback does the same.
 func TestMethodFallsBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		deaf bool

@@ -9,7 +9,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// observe brings one node's phase up to what is seen of it.
+// observe updates one node's phase by its observed state.
 func (s *step) observe(n *fleet.RolloutNode) {
 	if n.Phase == fleet.PhaseLeft {
 		return
@@ -38,7 +38,7 @@ func (s *step) observe(n *fleet.RolloutNode) {
 	}
 }
 
-// settled tells phases in which the rollout wants nothing of a node.
+// settled reports whether the rollout expects nothing of a node in this phase.
 func settled(p fleet.RolloutPhase) bool {
 	switch p {
 	case fleet.PhasePassed, fleet.PhaseAway, fleet.PhaseReturned, fleet.PhaseLost:
@@ -47,8 +47,8 @@ func settled(p fleet.RolloutPhase) bool {
 	return false
 }
 
-// undrained gives a node work again that needs to be drained no longer. A hook that does not succeed holds nothing
-// up for ever.
+// undrained gives a node work again if it need not stay drained. A hook that keeps failing does not block the rollout
+// for ever.
 func (s *step) undrained(n *fleet.RolloutNode) {
 	if !n.Drained || !settled(n.Phase) {
 		return
@@ -79,7 +79,7 @@ func (s *step) observeDraining(n *fleet.RolloutNode, ob Node) {
 	}
 }
 
-// reboot asks a node for a boot of the new version.
+// reboot tells a node to boot the new version.
 func (s *step) reboot(n *fleet.RolloutNode, ob Node) {
 	n.Target, n.Boot = s.r.To, ob.Boot
 	n.Tries++
@@ -90,7 +90,7 @@ func (s *step) observeRebooting(n *fleet.RolloutNode, ob Node) {
 	switch {
 	case ob.Boot != n.Boot && ob.Version == s.to:
 		s.boots(n, ob)
-	case ob.Boot != n.Boot && ob.Up && n.Tries < mostTries: // a boot that had begun before it got its target
+	case ob.Boot != n.Boot && ob.Up && n.Tries < mostTries: // this boot began before the node got its target
 		n.Boot = ob.Boot
 		n.Tries++
 		n.At = s.r.Clock
@@ -116,7 +116,7 @@ func (s *step) boots(n *fleet.RolloutNode, ob Node) {
 
 func (s *step) observeBooting(n *fleet.RolloutNode, ob Node) {
 	if ob.Boot != n.Boot && ob.Version != "" {
-		n.Boot = ob.Boot // it began anew; its time goes on
+		n.Boot = ob.Boot // the node started again; its time goes on
 	}
 	switch {
 	case ob.Up && ob.Running == s.to:
@@ -125,7 +125,7 @@ func (s *step) observeBooting(n *fleet.RolloutNode, ob Node) {
 	case ob.Up && n.Tries >= mostTries:
 		s.enter(n, fleet.PhaseAway, fmt.Sprintf("it booted %s, again and again", ob.Running.Short()))
 	case ob.Up:
-		s.reboot(n, ob) // of another version: it had begun before the node got its target
+		s.reboot(n, ob) // of another version: this boot began before the node got its target
 	case ob.Boot == n.Boot && ob.Off:
 		s.enter(n, fleet.PhaseFailed, "it switched itself off before it was up: "+ob.Failure)
 	case s.since(n) > n.Limit:
@@ -142,7 +142,7 @@ func (s *step) observeChecking(n *fleet.RolloutNode, ob Node) {
 		if ob.Boot != n.Boot {
 			s.bootsAgain(n, ob)
 		} else if s.silence(n) > tellWithin {
-			s.enter(n, fleet.PhaseFailed, fmt.Sprintf("it booted, and was not heard of for %s", tellWithin))
+			s.enter(n, fleet.PhaseFailed, fmt.Sprintf("it booted, and has not reported for %s", tellWithin))
 		}
 		return
 	}
@@ -157,8 +157,8 @@ func (s *step) observeChecking(n *fleet.RolloutNode, ob Node) {
 	}
 }
 
-// bootsAgain is for a node that booted the new version and does so once more before it was judged. Some people
-// press buttons; a version that does it to each boot has failed.
+// bootsAgain handles a node that booted the new version and boots again before it was judged. Somebody may have reset
+// it, but a version that restarts each boot has failed.
 func (s *step) bootsAgain(n *fleet.RolloutNode, ob Node) {
 	if n.Tries++; n.Tries > mostTries {
 		s.enter(n, fleet.PhaseFailed, "it boots again and again")
@@ -168,7 +168,7 @@ func (s *step) bootsAgain(n *fleet.RolloutNode, ob Node) {
 	s.enter(n, fleet.PhaseBooting, "")
 }
 
-// verdict is what the gate says of a node that has booted: passed, failed, or checking while it is not known.
+// verdict returns the gate's result for a booted node: passed, failed, or checking while it is unknown.
 func (s *step) verdict(n *fleet.RolloutNode, ob Node) (fleet.RolloutPhase, string) {
 	verdict := fleet.PhasePassed
 	for _, g := range s.r.Plan.Gates {
@@ -178,9 +178,9 @@ func (s *step) verdict(n *fleet.RolloutNode, ob Node) (fleet.RolloutPhase, strin
 			case ob.Told && len(broken) > 0:
 				return fleet.PhaseFailed, "units failed that had not failed before: " + strings.Join(broken, ", ")
 			case !ob.Told && s.since(n) > tellWithin:
-				return fleet.PhaseFailed, fmt.Sprintf("it has not told which units failed for %s", tellWithin)
+				return fleet.PhaseFailed, fmt.Sprintf("it has not reported its failed units for %s", tellWithin)
 			case !ob.Told:
-				return fleet.PhaseChecking, "" // scripts are run when this much is known
+				return fleet.PhaseChecking, "" // scripts run once the units are known
 			}
 		case fleet.GateSpeed:
 			if s.o.Slower != "" {
@@ -211,18 +211,18 @@ func newlyBroken(units, before []string) []string {
 	return out
 }
 
-// observeSkipped sees to a node that was passed over and is back.
+// observeSkipped observes a node that was skipped and is back.
 func (s *step) observeSkipped(n *fleet.RolloutNode, ob Node) {
 	switch {
 	case n.Tries >= mostTries && !(ob.Boot != n.Boot && ob.Version == s.to):
-		// It was asked often enough; it is judged when it boots what it should.
+		// It was told to reboot often enough. It is judged when it boots the new version.
 	case n.Target == s.r.To && ob.Boot != n.Boot && ob.Version == s.to:
 		if len(n.Before) == 0 {
 			n.Before = s.r.Broken
 		}
 		s.boots(n, ob)
 	case ob.Up && n.Drained:
-		// It is given work first.
+		// It gets work first.
 	case ob.Up && ob.Refused != "" && ob.Boot == n.Boot:
 		// It would refuse again.
 	case ob.Up:

@@ -2,28 +2,28 @@ package rollout
 
 import "pando/internal/fleet"
 
-// Observed is what is seen of a rollout's nodes at one moment.
+// Observed is the state of a rollout's nodes at one moment.
 type Observed struct {
 	Nodes   map[string]Node // the adopted nodes of the group that have no version of their own
 	Results map[Hook]Result // of hooks that have ended
 	Open    bool            // nodes may be taken now: no window is declared, or one is open
-	// that boots of the new version take longer than those of the one before; "": not that is known
+	// why boots of the new version count as slower than those of the previous one; "": not known to be
 	Slower string
 }
 
-// Node is what is seen of one node.
+// Node is the observed state of one node.
 type Node struct {
 	Boot    fleet.BootID // the latest one; "": it has not booted yet
-	Version fleet.Digest // that this boot was given; "": it has not come so far
-	Up      bool         // it has booted, and was heard of a short time ago
-	Staged  fleet.Digest // what it has fetched ahead
-	Running fleet.Digest // what it proved that it runs; "": it is not up
-	Speaks  bool         // its agent does, so it can be asked to reboot
-	Refused string       // why it did not reboot when it was asked to
-	Failure string       // what its boot fails at
+	Version fleet.Digest // that this boot was given; "": it has not got so far
+	Up      bool         // it has booted, and reported a short time ago
+	Staged  fleet.Digest // the version that it has fetched ahead
+	Running fleet.Digest // the version that it proved to run; "": it is not up
+	Speaks  bool         // its agent reports, so it can be told to reboot
+	Refused string       // why it did not reboot when it was told to
+	Failure string       // why its boot fails
 	Off     bool         // it switched itself off before it was up
-	Told    bool         // it has said which units have failed
-	Units   []string     // which
+	Told    bool         // it has reported its failed units
+	Units   []string     // the failed units
 }
 
 // Use is what a hook is run for.
@@ -31,10 +31,10 @@ type Use string
 
 // The uses of hooks.
 const (
-	Drain   Use = "drain"   // free the node of work; what fails is tried again
-	Undrain Use = "undrain" // give it work again; what fails is tried again
-	Restart Use = "reboot"  // reboot it; what fails is tried again
-	Check   Use = "check"   // judge it; what fails has failed
+	Drain   Use = "drain"   // free the node of work; a failure is tried again
+	Undrain Use = "undrain" // give it work again; a failure is tried again
+	Restart Use = "reboot"  // reboot it; a failure is tried again
+	Check   Use = "check"   // judge it; a failure is final
 )
 
 // Hook is one run of a hook, which has one result.
@@ -42,7 +42,7 @@ type Hook struct {
 	Use  Use
 	Name string
 	Node string
-	Boot fleet.BootID // the node's, when it was asked for
+	Boot fleet.BootID // the node's boot when the hook was requested
 }
 
 // Result is how a hook ended.
@@ -51,23 +51,23 @@ type Result struct {
 	Says string // the last line that it printed, or why it did not run
 }
 
-// Actions are what is to be done now. Doing it again does no harm.
+// Actions are what the caller has to do now. Repeating an action does no harm.
 type Actions struct {
 	Reboot []Ask
-	Stage  []Ask // have them fetch the new version ahead; the boot goes on
+	Stage  []Ask // nodes that fetch the new version ahead; their boots go on
 	Run    []Hook
-	Image  fleet.Ref // of the group from now on; "": as it is. It is set together with keeping the rollout.
+	Image  fleet.Ref // the group's image from now on; "": unchanged. Record it together with the rollout.
 	Notes  []Note
 }
 
-// Ask is a boot that a node is asked to end. Another boot of the node is not meant.
+// Ask tells a node to end a boot. It does not apply to another boot of the node.
 type Ask struct {
 	Node   string
 	Boot   fleet.BootID
-	Method fleet.BootMethod // by which it is to come to its next one; auto: whoever asks finds out
+	Method fleet.BootMethod // how the node gets to its next boot; auto: the caller chooses
 }
 
-// Note is something that happened, for people. Bad is for what they should look at.
+// Note is an event for people. Bad marks what they should look at.
 type Note struct {
 	Node    string // "": the rollout as a whole
 	Phase   fleet.RolloutPhase

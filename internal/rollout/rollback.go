@@ -6,8 +6,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// beginRollback begins the way back: every node gets the version before at its next boot, and those that run
-// something else are rebooted.
+// beginRollback begins a rollback: every node gets the previous version at its next boot, and nodes that run another
+// version are rebooted.
 func beginRollback(r *fleet.Rollout) {
 	for i := range r.Nodes {
 		n := &r.Nodes[i]
@@ -17,7 +17,7 @@ func beginRollback(r *fleet.Rollout) {
 		n.Target, n.Tries, n.At = r.From, 0, r.Clock
 		switch n.Phase {
 		case fleet.PhaseBooting, fleet.PhaseChecking:
-			n.Phase, n.Reason = fleet.PhaseFailed, "it was not judged yet when the rollout turned back"
+			n.Phase, n.Reason = fleet.PhaseFailed, "it was not judged yet when the rollback began"
 		case fleet.PhaseFailed:
 		default:
 			n.Phase = fleet.PhaseWaiting
@@ -29,7 +29,7 @@ func rolledBack(n *fleet.RolloutNode) bool {
 	return (n.Phase == fleet.PhaseReturned || n.Phase == fleet.PhaseLost) && !n.Drained || n.Phase == fleet.PhaseLeft
 }
 
-// observeRollback is look on the way back.
+// observeRollback is observe during a rollback.
 func (s *step) observeRollback(n *fleet.RolloutNode, ob Node) {
 	home := ob.Up && ob.Running == s.from
 	switch n.Phase {
@@ -61,12 +61,12 @@ func (s *step) observeRollback(n *fleet.RolloutNode, ob Node) {
 		}
 	case fleet.PhaseReturned:
 		if ob.Up && !home && n.Tries < mostTries {
-			s.enter(n, fleet.PhaseWaiting, "") // it came up with what it had been told before
+			s.enter(n, fleet.PhaseWaiting, "") // it booted the version that it was told before
 		}
 	}
 }
 
-// observeReboot sees to a node that was asked to reboot into the version before.
+// observeReboot observes a node that was told to reboot into the previous version.
 func (s *step) observeReboot(n *fleet.RolloutNode, ob Node, home bool) {
 	limit := n.Limit
 	if n.Phase == fleet.PhaseRebooting {
@@ -95,7 +95,7 @@ func (s *step) rebootToPrevious(n *fleet.RolloutNode, ob Node) {
 	s.enter(n, fleet.PhaseRebooting, "")
 }
 
-// rollBack reboots nodes into the version before: the broken ones at once, those that work as there is room.
+// rollBack reboots nodes into the previous version: failed nodes at once, working ones as the disruption budget allows.
 func (s *step) rollBack() {
 	room := s.budget()
 	open := 0

@@ -10,7 +10,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// aPlan is a plan with all that there is.
+// aPlan is a plan that uses every option.
 func aPlan(t *rapid.T) fleet.RolloutPlan {
 	p := fleet.RolloutPlan{
 		Canary:         rapid.SampledFrom([]fleet.Portion{"1", "2", "20%"}).Draw(t, "canary"),
@@ -26,9 +26,8 @@ func aPlan(t *rapid.T) fleet.RolloutPlan {
 	return p
 }
 
-// TestAnySchedule: whatever nodes, operators and the server do meanwhile, the rollout ends; a version with a flaw
-// has only ever been the target of canaries and the group is back at the version before; of a sound one, what the
-// operator wanted is.
+// TestAnySchedule: whatever nodes, operators and the server do, the rollout ends. A version with a flaw was only the
+// target of canaries, and the group has the previous version. With a sound version the operator's wish is fulfilled.
 func TestAnySchedule(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := rapid.SampledFrom([]flaw{sound, sound, neverBoots, brokenUnit, badScript, crashes}).Draw(t, "flaw")
@@ -62,11 +61,11 @@ func TestAnySchedule(t *testing.T) {
 	})
 }
 
-// disturb does something that rollouts meet now and then; it reports whether an operator aborted.
+// disturb causes a random disturbance. It reports whether an operator aborted.
 func disturb(t *rapid.T, w *world) (aborted bool) {
 	m := w.nodes[rapid.IntRange(0, len(w.nodes)-1).Draw(t, "node")]
 	switch what := rapid.IntRange(0, 60).Draw(t, "what"); what {
-	case 0: // somebody switches it off, and perhaps on again
+	case 0: // an operator switches the node off, and may switch it on again
 		m.on, m.off = false, time.Time{}
 		if rapid.Bool().Draw(t, "comes back") {
 			m.off = w.now.Add(time.Duration(rapid.IntRange(1, 100).Draw(t, "minutes")) * time.Minute)
@@ -79,7 +78,7 @@ func disturb(t *rapid.T, w *world) (aborted bool) {
 		w.crash(time.Duration(rapid.IntRange(0, 180).Draw(t, "minutes away")) * time.Minute)
 	case 4, 5, 6, 7:
 		r := w.rollout()
-		switch what { // what cannot be done now changes nothing
+		switch what { // an impossible action changes nothing
 		case 4:
 			r, _ = Pause(r, "test")
 		case 5, 6:
@@ -96,7 +95,7 @@ func disturb(t *rapid.T, w *world) (aborted bool) {
 	return aborted
 }
 
-// canariesOnly wants a version with a flaw to be the target of no node but canaries.
+// canariesOnly checks that a version with a flaw is the target of canaries only.
 func canariesOnly(t *rapid.T, f flaw, r fleet.Rollout) {
 	if f == sound {
 		return
@@ -108,7 +107,7 @@ func canariesOnly(t *rapid.T, f flaw, r fleet.Rollout) {
 	}
 }
 
-// settle steps until the rollout has ended, or halted because there is nobody to try the version on.
+// settle steps until the rollout has ended, or halted because there is no node to try the version on.
 func (w *world) settle(t *rapid.T) fleet.Rollout {
 	for range 4000 {
 		r := w.rollout()
@@ -131,7 +130,7 @@ func (w *world) settle(t *rapid.T) fleet.Rollout {
 	return fleet.Rollout{}
 }
 
-// TestCrashesChangeNothing: with a server that dies between any two steps, the rollout comes to where it comes without.
+// TestCrashesChangeNothing: if the server dies between any two steps, the rollout still gets to the same result.
 func TestCrashesChangeNothing(t *testing.T) {
 	for f, want := range map[flaw]fleet.RolloutState{sound: fleet.RolloutDone, neverBoots: fleet.RolloutRolledBack,
 		brokenUnit: fleet.RolloutRolledBack, badScript: fleet.RolloutRolledBack, crashes: fleet.RolloutRolledBack} {
@@ -147,7 +146,7 @@ func TestCrashesChangeNothing(t *testing.T) {
 				if r.State.Live() {
 					continue
 				}
-				stuck := f == neverBoots // nobody can ask such a node to reboot
+				stuck := f == neverBoots // such a node cannot be told to reboot
 				for _, m := range w.nodes {
 					if !stuck && w.up(m) && m.version != w.target(m.name) {
 						t.Errorf("crash at %d: %s runs %s", crashAt, m.name, m.version)
@@ -168,7 +167,7 @@ func TestCrashesChangeNothing(t *testing.T) {
 	}
 }
 
-// TestHalt: a rollout that is to halt waits for an operator, who may have it try again or go back.
+// TestHalt: a rollout with on-fail halt waits for an operator, who may try again or roll back.
 func TestHalt(t *testing.T) {
 	w := newWorld(t, 1, 3, fleet.RolloutPlan{OnFail: fleet.FailHalt}, brokenUnit)
 	for range 100 {
@@ -202,7 +201,7 @@ func TestHalt(t *testing.T) {
 	}
 }
 
-// TestMembers: a node that joins the group is taken last; one that leaves it is left alone.
+// TestMembers: a node that joins the group is taken last. A node that leaves it is left alone.
 func TestMembers(t *testing.T) {
 	w := newWorld(t, 1, 1, fleet.RolloutPlan{}, sound)
 	w.step(time.Second)
@@ -230,7 +229,7 @@ func TestMembers(t *testing.T) {
 	}
 }
 
-// TestWaves: the canaries are up, of different kinds; the rest follows in natural order.
+// TestWaves: the canaries are up and of different kinds. The other nodes follow in natural order.
 func TestWaves(t *testing.T) {
 	var c []Candidate
 	for i, class := range strings.Split("off,dell,dell,hp,hp,dell,dell,dell", ",") {
@@ -281,8 +280,8 @@ func TestWaves(t *testing.T) {
 	}
 }
 
-// TestNodesThatDoNot: a node that cannot reboot, and one that is off, are passed over; what is left is brought to
-// the new version. One that comes back late is judged then.
+// TestNodesThatDoNot: a node that cannot reboot, or is off, is skipped, and the other nodes get the new version. A
+// skipped node that comes back late is judged then.
 func TestNodesThatDoNot(t *testing.T) {
 	w := newWorld(t, 1, 4, fleet.RolloutPlan{Canary: "1", Wave: "100%", MaxUnavailable: "4", Soak: time.Hour}, sound)
 	w.refuses, w.nodes[2].on = "pc1", false
@@ -323,7 +322,7 @@ func TestNodesThatDoNot(t *testing.T) {
 	}
 }
 
-// TestSpeedGate: a version that is known to be slower fails where the gate asks, and nowhere else.
+// TestSpeedGate: a version that is known to be slower fails only if the plan has the speed gate.
 func TestSpeedGate(t *testing.T) {
 	for _, tt := range []struct {
 		gates  []fleet.Gate

@@ -7,8 +7,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// Nodes that wait in the wave under way or the next fetch the version ahead, also while no window is open; each is
-// asked until it has it, and no node of a rollout whose nodes reboot.
+// Waiting nodes of the present wave and the next one fetch the version ahead, even while no window is open. Each is
+// told until it has the version. Nodes of a rollout by reboot are never told.
 func TestStagesAhead(t *testing.T) {
 	for method, want := range map[fleet.BootMethod]int{fleet.MethodAuto: 3, fleet.MethodSoftReboot: 3,
 		fleet.MethodKexec: 0, fleet.MethodReboot: 0, "": 0} {

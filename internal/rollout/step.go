@@ -11,23 +11,23 @@ import (
 
 // How long things may take, on the rollout's clock.
 const (
-	longestTick = 30 * time.Second // between two steps the clock goes on by no more than this
+	longestTick = 30 * time.Second // the clock advances by no more than this between two steps
 
-	silentAfter = 10 * time.Minute // a node that is not up for so long when its turn comes is passed over
-	goneAfter   = time.Hour        // a node that is not up for so long is none of those that may be down
+	silentAfter = 10 * time.Minute // a waiting node that is not up for so long is skipped
+	goneAfter   = time.Hour        // a node that is not up for so long does not count in the disruption budget
 	downWithin  = 15 * time.Minute // from the request to reboot until the node is told what to boot
-	softWithin  = 7 * time.Minute  // the same for a way without firmware; then it is asked to reboot
-	backWithin  = 30 * time.Minute // the same on the way back, when it may have to find out first that it is stuck
-	leastBoot   = 3 * time.Minute  // a boot has at least this long
-	unknownBoot = 15 * time.Minute // and this where nobody knows how long one takes
-	tellWithin  = 10 * time.Minute // from booted until the failed units are told
+	softWithin  = 7 * time.Minute  // the same for soft-reboot and kexec; then the node is told to reboot
+	backWithin  = 30 * time.Minute // the same in a rollback, when a stuck node may have to detect that first
+	leastBoot   = 3 * time.Minute  // the shortest time limit of a boot
+	unknownBoot = 15 * time.Minute // the time limit of a boot whose usual time is unknown
+	tellWithin  = 10 * time.Minute // from booted until the failed units are reported
 	checkWithin = 30 * time.Minute // from booted until the last script has ended
 	freeWithin  = 10 * time.Minute // from passed until the undrain hook has succeeded
-	patience    = 24 * time.Hour   // nothing at all has gone on
+	patience    = 24 * time.Hour   // longest time without any progress
 	mostTries   = 3                // reboots of one node
 )
 
-// step is one step under way.
+// step is one call of Step.
 type step struct {
 	r        *fleet.Rollout
 	o        Observed
@@ -35,7 +35,9 @@ type step struct {
 	act      Actions
 }
 
-// Step takes a rollout as far as it goes now.
+// Step advances a rollout as far as possible now. Actions follow from the state, not from its change, so a lost action
+// is returned again by the next step, and a repeated one does no harm. A rollout's clock runs only while a server steps
+// it, so a server's outage costs no node its time.
 func Step(r fleet.Rollout, o Observed, now time.Time) (fleet.Rollout, Actions) {
 	if !r.State.Live() {
 		return r, Actions{}
@@ -70,18 +72,18 @@ func digest(r fleet.Ref) fleet.Digest {
 	return d
 }
 
-// tick lets the clock go on. The gaps in which nobody looked after the rollout do not count.
+// tick advances the clock. Gaps in which no server stepped the rollout do not count.
 func (s *step) tick(now time.Time) {
 	if !s.r.Stepped.IsZero() {
 		s.r.Clock += min(max(now.Sub(s.r.Stepped), 0), longestTick)
 	}
 	s.r.Stepped = now
 	if s.r.State == fleet.RolloutPaused || s.r.State == fleet.RolloutHalted || !s.o.Open {
-		s.r.Moved = s.r.Clock // nobody is waited for
+		s.r.Moved = s.r.Clock // the rollout waits for no node
 	}
 }
 
-// keptReason is the reason for a state that lasts; what a running rollout waits for is found anew in each step.
+// keptReason returns the reason of a lasting state. What a running rollout waits for is determined again in each step.
 func (s *step) keptReason() string {
 	if s.r.State == fleet.RolloutRunning {
 		return ""
@@ -89,7 +91,7 @@ func (s *step) keptReason() string {
 	return s.r.Reason
 }
 
-// members takes note of nodes that came and went.
+// members records nodes that joined or left the group.
 func (s *step) members() {
 	known := make(map[string]bool, len(s.r.Nodes))
 	for i := range s.r.Nodes {
@@ -132,7 +134,7 @@ func (s *step) names() []string {
 	return names
 }
 
-// join puts a node that is new in the group into the last wave, which is never the canary.
+// join adds a node that is new in the group to the last wave, which is never the canary.
 func (s *step) join(name string) {
 	s.r.Waves = max(s.r.Waves, 2)
 	s.r.Nodes = append(
@@ -143,7 +145,7 @@ func (s *step) join(name string) {
 	s.r.Moved = s.r.Clock
 }
 
-// Limit is how long a boot may take that usually takes so long; 0: nobody knows.
+// Limit returns how long a boot may take whose usual time is given; 0: unknown.
 func Limit(p fleet.RolloutPlan, usual time.Duration) time.Duration {
 	if usual <= 0 {
 		return unknownBoot
@@ -165,10 +167,10 @@ func (s *step) enter(n *fleet.RolloutNode, p fleet.RolloutPhase, reason string) 
 	s.act.Notes = append(s.act.Notes, Note{n.Node, p, strings.TrimSuffix(string(p)+": "+reason, ": "), bad})
 }
 
-// since is how long a node has been in its phase.
+// since returns how long a node has been in its phase.
 func (s *step) since(n *fleet.RolloutNode) time.Duration { return s.r.Clock - n.At }
 
-// silence is how long a node that is not up has not been so.
+// silence returns how long a node has not been up.
 func (s *step) silence(n *fleet.RolloutNode) time.Duration {
 	if !n.Silent {
 		return 0
@@ -176,14 +178,14 @@ func (s *step) silence(n *fleet.RolloutNode) time.Duration {
 	return s.r.Clock - n.SilentAt
 }
 
-// state changes what the rollout as a whole does.
+// state changes the state of the rollout as a whole.
 func (s *step) state(st fleet.RolloutState, reason string) {
 	s.r.State, s.r.Reason, s.r.Moved = st, reason, s.r.Clock
 	bad := st == fleet.RolloutHalted || st == fleet.RolloutRollingBack || st == fleet.RolloutRolledBack
 	s.act.Notes = append(s.act.Notes, Note{Message: strings.TrimSuffix(string(st)+": "+reason, ": "), Bad: bad})
 }
 
-// judge halts or turns back when a node has failed.
+// judge halts the rollout or begins a rollback if a node has failed.
 func (s *step) judge() {
 	if s.r.State != fleet.RolloutRunning && s.r.State != fleet.RolloutPaused {
 		return
@@ -203,7 +205,7 @@ func (s *step) judge() {
 	}
 }
 
-// patience ends what does not go on by itself.
+// patience ends a rollout without progress.
 func (s *step) patience() {
 	if s.r.Clock-s.r.Moved <= patience {
 		return

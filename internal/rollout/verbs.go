@@ -7,7 +7,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// Pause has a running rollout take no node more. Those that were taken go on, and are judged.
+// Pause stops a running rollout from taking more nodes. Nodes that it has taken go on, and are judged.
 func Pause(r fleet.Rollout, who string) (fleet.Rollout, error) {
 	if r.State != fleet.RolloutRunning {
 		return r, fmt.Errorf("rollout %s is %s: only a running one can be paused", r.ID, r.State)
@@ -16,7 +16,7 @@ func Pause(r fleet.Rollout, who string) (fleet.Rollout, error) {
 	return r, nil
 }
 
-// Resume has a paused or halted rollout go on. Nodes that had failed are tried again.
+// Resume continues a paused or halted rollout. Failed nodes are tried again.
 func Resume(r fleet.Rollout) (fleet.Rollout, error) {
 	if r.State != fleet.RolloutPaused && r.State != fleet.RolloutHalted {
 		return r, fmt.Errorf("rollout %s is %s: only a paused or halted one can be resumed", r.ID, r.State)
@@ -31,7 +31,7 @@ func Resume(r fleet.Rollout) (fleet.Rollout, error) {
 	return r, nil
 }
 
-// Abort has a rollout return to the version before.
+// Abort makes a rollout go back to the previous version.
 func Abort(r fleet.Rollout, who string) (fleet.Rollout, error) {
 	if !r.State.Live() || r.State == fleet.RolloutRollingBack {
 		return r, fmt.Errorf("rollout %s is %s already", r.ID, r.State)

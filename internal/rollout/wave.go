@@ -7,7 +7,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// advance takes nodes of the waves that are under way, and begins the next wave.
+// advance takes nodes of the present waves, and begins the next wave.
 func (s *step) advance() {
 	if s.r.Wave == 0 {
 		s.replaceCanaries()
@@ -39,21 +39,21 @@ func (s *step) advance() {
 	s.finishWave()
 }
 
-// waits reports what a running rollout waits for; the first reason in a step is told.
+// waits sets what a running rollout waits for. The first reason of a step counts.
 func (s *step) waits(why string) {
 	if s.r.Reason == "" {
 		s.r.Reason = why
 	}
 }
 
-// begin begins with a node that is up.
+// begin takes a node that is up.
 func (s *step) begin(n *fleet.RolloutNode, ob Node) {
 	n.Boot, n.Before = ob.Boot, s.r.Broken
 	if ob.Told && ob.Running == s.from {
 		n.Before = ob.Units
 	}
 	switch {
-	case ob.Running == s.to: // it runs what it should
+	case ob.Running == s.to: // it already runs the new version
 		n.Target = s.r.To
 		s.enter(n, fleet.PhaseChecking, "")
 	case s.r.Plan.Drain != "":
@@ -64,7 +64,7 @@ func (s *step) begin(n *fleet.RolloutNode, ob Node) {
 	}
 }
 
-// disruptionBudget is how many nodes are down and how many may be.
+// disruptionBudget counts the nodes, those that are unavailable, and how many may be.
 type disruptionBudget struct{ total, down, most int }
 
 func (r disruptionBudget) free() int { return r.most - r.down }
@@ -73,7 +73,7 @@ func (r disruptionBudget) String() string {
 	return fmt.Sprintf("waits: %d of %d nodes are not available, and at most %d may be", r.down, r.total, r.most)
 }
 
-// budget counts. A node that is gone for long is not counted at all: it is none of those that serve.
+// budget counts the nodes. A node that has not been up for long is left out, because it does no work.
 func (s *step) budget() disruptionBudget {
 	var r disruptionBudget
 	for i := range s.r.Nodes {
@@ -103,7 +103,7 @@ func (s *step) available(n *fleet.RolloutNode) bool {
 	return !n.Silent && !n.Drained && !underWay(n.Phase)
 }
 
-// finishWave goes on to the next wave when this one has passed.
+// finishWave begins the next wave when the present one has passed.
 func (s *step) finishWave() {
 	passed := 0
 	for _, n := range s.r.Nodes {
@@ -141,8 +141,8 @@ func (s *step) finishWave() {
 	s.state(fleet.RolloutDone, "")
 }
 
-// replaceCanaries puts nodes that are up in the place of canaries that are not, or were passed over: a canary is
-// there to be judged.
+// replaceCanaries replaces canaries that are not up, or were skipped, by nodes that are up: a canary is there to be
+// judged.
 func (s *step) replaceCanaries() {
 	for i := range s.r.Nodes {
 		n := &s.r.Nodes[i]
@@ -166,7 +166,7 @@ func (s *step) replaceCanaries() {
 	}
 }
 
-// request reports what a node's phase needs.
+// request adds the actions that a node's phase needs.
 func (s *step) request(n *fleet.RolloutNode) {
 	ob, here := s.o.Nodes[n.Node]
 	if !here {
@@ -190,9 +190,8 @@ func (s *step) request(n *fleet.RolloutNode) {
 	}
 }
 
-// StagesFor reports whether a rollout has a node fetch its version ahead: one that waits for its turn in the wave
-// under way or the next, if it may be gone to without another kernel. So a window that opens, or a wave that
-// begins, finds it ready.
+// StagesFor reports whether a rollout makes a node fetch its version ahead: a waiting node of the present wave or the
+// next one, if it may change without another kernel. So the node is ready when a window opens or its wave begins.
 func StagesFor(r fleet.Rollout, node string) bool {
 	i := slices.IndexFunc(r.Nodes, func(n fleet.RolloutNode) bool { return n.Node == node })
 	return i >= 0 && stages(&r, &r.Nodes[i])
@@ -205,8 +204,8 @@ func stages(r *fleet.Rollout, n *fleet.RolloutNode) bool {
 		n.Wave <= r.Wave+1
 }
 
-// method is how a node is asked to come to its next boot. One that was asked before, or does not follow, reboots by
-// its firmware, which repairs most.
+// method returns how a node gets to its next boot. If the node was told before, or has not rebooted in time, it reboots
+// by its firmware, which repairs most.
 func (s *step) method(n *fleet.RolloutNode) fleet.BootMethod {
 	if n.Tries > 1 || s.since(n) > softWithin {
 		return fleet.MethodReboot
@@ -214,7 +213,7 @@ func (s *step) method(n *fleet.RolloutNode) fleet.BootMethod {
 	return s.r.Plan.Method.Effective()
 }
 
-// askChecks has the scripts of the gate run, when nothing else is waited for.
+// askChecks runs the scripts of the gate when the failed units are known.
 func (s *step) askChecks(n *fleet.RolloutNode, ob Node) {
 	for _, g := range s.r.Plan.Gates {
 		if g.Kind() == fleet.GateUnits && !ob.Told {

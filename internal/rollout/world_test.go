@@ -33,38 +33,38 @@ type machine struct {
 	name    string
 	on      bool
 	boot    int
-	version fleet.Digest // of this boot, "" before it asked
-	asks    time.Time    // it asks what to boot
-	ready   time.Time    // and has booted; zero: never
-	ends    time.Time    // it goes down then and boots again; zero: it does not
-	off     time.Time    // switched on again then; zero: it stays off
+	version fleet.Digest // of this boot, "" before its request
+	asks    time.Time    // when it requests what to boot
+	ready   time.Time    // when it has booted; zero: never
+	ends    time.Time    // when it goes down and boots again; zero: never
+	off     time.Time    // when it is switched on again; zero: it stays off
 	silent  time.Duration
 	staged  fleet.Digest
 }
 
 func (m *machine) id() fleet.BootID { return fleet.BootID(fmt.Sprintf("%s-%d", m.name, m.boot)) }
 
-// fatal is a test, of either kind.
+// fatal is the part of all kinds of tests that world uses.
 type fatal interface {
 	Fatal(args ...any)
 	Fatalf(format string, args ...any)
 }
 
-// world plays the nodes, and the server that looks after the rollout. It has no waiting and no real time.
+// world simulates the nodes, and the server that steps the rollout. It does not wait, and uses no real time.
 type world struct {
 	t       fatal
 	rnd     *rand.Rand
 	now     time.Time
 	nodes   []*machine
 	flaw    flaw
-	kept    []byte // the rollout as it is on the disk
+	kept    []byte // the rollout as recorded on the disk
 	image   fleet.Ref
 	results map[Hook]Result
 	pending map[Hook]time.Time
 	lossy   bool // actions get lost
 	closed  bool // no window is open
 	refuses string
-	deaf    bool // machines do not get to their next boot without firmware
+	deaf    bool // machines do not reboot by soft-reboot or kexec
 	rebuts  map[fleet.BootID]int
 }
 
@@ -115,7 +115,7 @@ func (w *world) rollout() fleet.Rollout {
 	return r
 }
 
-// target is what a node's next boot gets, as the server's plan of a boot decides it.
+// target returns what a node's next boot gets, as the server decides it.
 func (w *world) target(name string) fleet.Digest {
 	r := w.rollout()
 	if !r.State.Live() {
@@ -129,7 +129,7 @@ func (w *world) target(name string) fleet.Digest {
 	return digest(w.image)
 }
 
-// live lets the machines do what they do until now.
+// live advances the machines to the present time.
 func (w *world) live() {
 	for _, m := range w.nodes {
 		if !m.on {
@@ -183,7 +183,7 @@ func (w *world) observe() Observed {
 	return o
 }
 
-// act does what a step wants, or loses some of it.
+// act performs the actions of a step, or loses some of them.
 func (w *world) act(a Actions) {
 	for _, ask := range a.Reboot {
 		m := w.find(ask.Node)
@@ -219,7 +219,7 @@ func (w *world) find(name string) *machine {
 	return w.nodes[slices.IndexFunc(w.nodes, func(m *machine) bool { return m.name == name })]
 }
 
-// step lets some time pass, and steps once. Image and rollout are kept together, as the server does.
+// step advances the clock, and steps once. Image and rollout are recorded together, as the server does.
 func (w *world) step(d time.Duration) (fleet.Rollout, Actions) {
 	before := w.rollout()
 	w.now = w.now.Add(d)
@@ -240,8 +240,8 @@ func (w *world) step(d time.Duration) (fleet.Rollout, Actions) {
 	return r, a
 }
 
-// crash is a server that dies between two steps, and is away for a while: what it was about to do is lost, and
-// machines that boot wait for it.
+// crash makes the server die between two steps, and stay away for a while: its pending actions are lost, and booting
+// machines wait for it.
 func (w *world) crash(away time.Duration) {
 	before := w.rollout()
 	w.live()
@@ -262,7 +262,7 @@ func (w *world) crash(away time.Duration) {
 	w.now = w.now.Add(away)
 }
 
-// checkRoom wants no node to be taken from its work beyond what the plan allows. It counts for itself.
+// checkRoom checks, by its own count, that no more nodes are taken from their work than the plan allows.
 func (w *world) checkRoom(before, after fleet.Rollout, o Observed) {
 	took, total, down := "", 0, 0
 	for i, n := range after.Nodes {

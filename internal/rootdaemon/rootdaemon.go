@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rootDaemonEnv is the whole environment of both daemons. An empty TZ is UTC; without it Go would look for
-// /etc/localtime, which is on the root that they serve.
+// rootDaemonEnv returns the whole environment of both daemons. An empty TZ means UTC. Without TZ Go would read
+// /etc/localtime on the root that they serve.
 func rootDaemonEnv() []string { return []string{"TZ="} }
 
-// SpareFromOOM makes the processes started until restore immune to the out-of-memory killer. Setting it on
-// this process and passing it on leaves no moment in which a daemon is not.
+// SpareFromOOM makes processes that are started before restore immune to the OOM killer. They inherit the score of
+// this process, so they are immune from their first moment.
 func SpareFromOOM() (restore func(), err error) {
 	const file = "/proc/self/oom_score_adj"
 	before, err := os.ReadFile(file)
@@ -31,22 +31,22 @@ func SpareFromOOM() (restore func(), err error) {
 	return func() { _ = os.WriteFile(file, bytes.TrimSpace(before), 0) }, nil
 }
 
-// Spec is one start of this program in another role.
+// Spec describes the start of this program in another role.
 type Spec struct {
 	Name    string // argv[0]
 	Binary  string
 	Args    []string
-	Chroot  string // "": stay where we are
-	Dir     string // working directory after that; "": as it is
+	Chroot  string // "": the current root
+	Dir     string // working directory in it; "": unchanged
 	Session bool
-	Cgroup  string // directory of a control group; "": this process's
-	Alone   bool   // it is not told its program's path, and so starts no other daemons
+	Cgroup  string // directory of a control group; "": that of this process
+	Alone   bool   // the process does not get its program's path, so it cannot start other daemons
 	Stdin   []byte
 	Log     *os.File
-	Files   []*os.File // from descriptor 3 on
+	Files   []*os.File // inherited, from descriptor 3 on
 }
 
-// Start starts a process that the root depends on. Standard input is a pipe that holds all of Stdin.
+// Start starts a process that the root depends on. Its standard input is a pipe that already holds all of Stdin.
 func Start(s Spec) (*os.Process, error) {
 	in, out, err := os.Pipe()
 	if err != nil {
@@ -54,7 +54,7 @@ func Start(s Spec) (*os.Process, error) {
 	}
 	defer in.Close()
 	defer out.Close()
-	// A configuration that the pipe cannot hold at once would wait for a reader that does not exist yet.
+	// The pipe must hold the whole configuration, because its reader does not run yet.
 	if _, err := unix.FcntlInt(out.Fd(), unix.F_SETPIPE_SZ, max(len(s.Stdin), 4096)); err != nil {
 		return nil, fmt.Errorf("start %s: config of %d bytes: %w", s.Name, len(s.Stdin), err)
 	}
@@ -86,7 +86,7 @@ func Start(s Spec) (*os.Process, error) {
 	return p, nil
 }
 
-// Log writes to standard error, which is the kernel's log: it adds the time.
+// Log returns a logger to standard error, which is the kernel's log. The kernel adds the time.
 func Log(name string) *slog.Logger {
 	return slog.New(slog.NewTextHandler(prefixWriter{os.Stderr, name + ": "}, &slog.HandlerOptions{
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
@@ -97,7 +97,7 @@ func Log(name string) *slog.Logger {
 		}}))
 }
 
-// prefixWriter puts a name before each line. One write is one record of /dev/kmsg.
+// prefixWriter puts a name before each line. Each write is one record of /dev/kmsg.
 type prefixWriter struct {
 	f      *os.File
 	prefix string
@@ -110,41 +110,36 @@ func (w prefixWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// timerSlack is by how many nanoseconds a thread may be woken late (PR_SET_TIMERSLACK, prctl(2)). The runtime has a
-// thread of its own that looks after the others each 20 µs while any of them runs, and a daemon on a slow link is
-// woken for a moment a hundred times in a second: with the 50 µs that are usual, a boot at 1.5 Mb/s took 0.98 s of
-// a processor, with this 0.76.
+// timerSlack is by how many nanoseconds a thread may be woken late (PR_SET_TIMERSLACK, prctl(2)). Go's monitor thread
+// wakes every 20 µs while another thread runs. This slack instead of the usual 50 µs saves a fifth of the processor
+// time of a boot over a slow link.
 const timerSlack = 1e6
 
-// Become makes this process one that the root file system can depend on: it gets no signal by
-// accident, its memory is not paged out, and its allocations do not wait for the file system that waits for them.
-// The garbage collector lets the heap grow by garbage percent, and keeps it below limit bytes where it can.
-//
-// Pages are locked as they are touched (MCL_ONFAULT). Locking all of a Go program's mappings at once takes
-// 80 MB that it never uses; this way it is 10 to 20. So that a touch takes 4 KiB there are no huge pages: where they
-// are made for every program, as in Debian, each would be 2 MiB that is cleared, and locked.
+// Become turns this process into one that the root can depend on: it ignores signals, its memory is locked, and its
+// allocations do not wait for the root. The heap may grow by garbage percent between collections; limit is a soft
+// limit in bytes.
 func Become(limit int64, garbage int) error {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGPIPE)
-	runtime.GOMAXPROCS(min(2, runtime.NumCPU())) // also stops the runtime from looking at cgroup files
+	runtime.GOMAXPROCS(min(2, runtime.NumCPU())) // this also stops the runtime from reading cgroup files
 	debug.SetMemoryLimit(limit)
 	debug.SetGCPercent(garbage)
-	// PR_SET_IO_FLUSHER for every thread, and by inheritance for those to come. Not there before Linux 5.6.
+	// PR_SET_IO_FLUSHER for all threads, and by inheritance for later ones. Linux 5.6 and later have it.
 	_, _, _ = syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_SET_IO_FLUSHER, 1, 0)
 	_, _, _ = syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_SET_TIMERSLACK, timerSlack, 0)
 	return LockMemory()
 }
 
-// LockMemory keeps what this process touches in memory, in pages of 4 KiB.
+// LockMemory locks the pages of this process as they are touched (MCL_ONFAULT): locking all mappings of a Go program
+// at once would take 80 MB that it never uses. It disables huge pages, so that a touch locks 4 KiB and not 2 MiB.
 func LockMemory() error {
-	_ = unix.Prctl(unix.PR_SET_THP_DISABLE, 1, 0, 0, 0) // a kernel without huge pages does not know it
+	_ = unix.Prctl(unix.PR_SET_THP_DISABLE, 1, 0, 0, 0) // fails on a kernel without huge pages
 	if err := unix.Mlockall(unix.MCL_CURRENT | unix.MCL_FUTURE | unix.MCL_ONFAULT); err != nil {
 		return fmt.Errorf("lock memory: %w", err)
 	}
 	return nil
 }
 
-// ResidentMemory is how many bytes of this process are in memory. There is no /proc where it lives, so it
-// is the peak, from getrusage.
+// ResidentMemory returns the peak of the resident memory in bytes, from getrusage(2): the process has no /proc.
 func ResidentMemory() int64 {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
@@ -153,8 +148,8 @@ func ResidentMemory() int64 {
 	return u.Maxrss * 1024
 }
 
-// SocketPair returns two ends of a stream socket. A child that is not given one of them does not keep it
-// open: both are close-on-exec.
+// SocketPair returns two ends of a stream socket. Both are close-on-exec, so a child keeps open only the end that it
+// is given.
 func SocketPair(name string) (ours, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {

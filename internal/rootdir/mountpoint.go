@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MountPoint makes a directory to mount on, and takes away what an attempt before has left there.
+// MountPoint makes a directory to mount on, and unmounts what an earlier attempt mounted there.
 func MountPoint(dir string) error {
-	_ = unix.Unmount(dir, unix.MNT_DETACH) // there was none
+	_ = unix.Unmount(dir, unix.MNT_DETACH) // it is usually not mounted
 	return os.MkdirAll(dir, 0o755)
 }

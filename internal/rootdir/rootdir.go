@@ -14,11 +14,11 @@ import (
 	"pando/internal/fleet"
 )
 
-// Dir is the new root, seen from outside. Every path is resolved as if it were the root already, so a
-// symbolic link of the image ("/etc/resolv.conf -> /run/...") cannot lead a write into the initramfs.
+// Dir is a mounted root file system. Every path is resolved as if it were the root already, so that a symbolic link
+// of the image ("/etc/resolv.conf -> /run/...") cannot lead a write out of it.
 type Dir struct{ fd int }
 
-// Open opens a root at the directory where it is mounted.
+// Open opens the root that is mounted at dir.
 func Open(dir string) (*Dir, error) {
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -27,10 +27,10 @@ func Open(dir string) (*Dir, error) {
 	return &Dir{fd}, nil
 }
 
-// Close forgets the root.
+// Close closes the root.
 func (r *Dir) Close() { unix.Close(r.fd) }
 
-// Open opens a file of the root, by its path there, as openat2(2) does.
+// Open opens a file by its path in the root, with the flags and mode of openat2(2).
 func (r *Dir) Open(name string, flags uint64, mode uint64) (*os.File, error) {
 	fd, err := unix.Openat2(r.fd, name, &unix.OpenHow{Flags: flags | unix.O_CLOEXEC, Mode: mode,
 		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS})
@@ -40,7 +40,7 @@ func (r *Dir) Open(name string, flags uint64, mode uint64) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// Exists reports whether there is a file of this path.
+// Exists reports whether the path leads to an existing file.
 func (r *Dir) Exists(name string) bool {
 	f, err := r.Open(name, unix.O_PATH, 0)
 	if err == nil {
@@ -66,7 +66,7 @@ func (r *Dir) Mkdirs(dir string) (*os.File, error) {
 	return r.Open(dir, unix.O_PATH|unix.O_DIRECTORY, 0)
 }
 
-// Put writes one config file. What has its name, a symbolic link too, is replaced.
+// Put writes one config file. It replaces a file or symbolic link of that name.
 func (r *Dir) Put(f fleet.File) error {
 	if !strings.HasPrefix(f.Path, "/") || path.Clean(f.Path) != f.Path || f.Path == "/" {
 		return fmt.Errorf("config file %q: the path is not absolute and clean", f.Path)
@@ -88,7 +88,7 @@ func (r *Dir) Put(f fleet.File) error {
 	return nil
 }
 
-// putAt makes the file beside its name and then gives it the name, so that nobody reads half of it.
+// putAt writes the file under a temporary name and renames it, so that nobody reads an incomplete file.
 func putAt(dir int, base string, f fleet.File) error {
 	beside := ".pando-" + base
 	err := unix.Unlinkat(dir, beside, 0)
@@ -131,8 +131,8 @@ func writeAt(dir int, base string, f fleet.File) error {
 	return file.Sync()
 }
 
-// Edit rewrites a file in place, so that owner, mode and attributes stay. A file that does not exist, or that
-// change leaves as it is, is not touched: touching it would copy it into memory.
+// Edit rewrites a file in place, so that owner, mode and attributes stay, and reports whether it did. It does not
+// open a file for writing that change leaves unchanged: that would copy it to the write layer.
 func (r *Dir) Edit(name string, change func(string) string) (bool, error) {
 	data, err := r.read(name)
 	if errors.Is(err, unix.ENOENT) {
@@ -156,7 +156,7 @@ func (r *Dir) Edit(name string, change func(string) string) (bool, error) {
 	return true, nil
 }
 
-// read is a file of the root.
+// read returns the content of a file of the root.
 func (r *Dir) read(name string) ([]byte, error) {
 	in, err := r.Open(name, unix.O_RDONLY, 0)
 	if err != nil {
@@ -170,7 +170,7 @@ func (r *Dir) read(name string) ([]byte, error) {
 	return data, nil
 }
 
-// owner is the ids of "user" or "user:group", which are names in the root's own passwd and group files, or numbers.
+// owner returns the IDs of "user" or "user:group", which are names in the root's passwd and group files, or numbers.
 func (r *Dir) owner(text string) (uid, gid int, err error) {
 	user, group, both := strings.Cut(text, ":")
 	if user != "" {
@@ -196,7 +196,7 @@ func (r *Dir) account(file, name string) (id, group int, err error) {
 	for line := range strings.Lines(string(data)) {
 		if f := strings.Split(line, ":"); len(f) > 3 && f[0] == name {
 			id, err = strconv.Atoi(f[2])
-			group, _ = strconv.Atoi(f[3]) // of group(5) it is a list of members
+			group, _ = strconv.Atoi(f[3]) // in group(5) this field is a list of members, and group is not used
 			return id, group, err
 		}
 	}

@@ -45,7 +45,7 @@ func TestPutFiles(t *testing.T) {
 	}
 }
 
-// The links of an image are absolute and mean the image's root. None may lead a write out of it.
+// The links of an image are absolute and relative to the image's root. None may lead a write out of it.
 func TestPutStaysInside(t *testing.T) {
 	dir, r := testRoot(t)
 	outside := filepath.Join(filepath.Dir(dir), "outside")
@@ -114,7 +114,7 @@ func TestEdit(t *testing.T) {
 	}
 }
 
-// Owners are the root's own.
+// Names of owners are looked up in the root.
 func TestOwner(t *testing.T) {
 	_, r := testRoot(t)
 	for _, f := range []fleet.File{nodekit.File("/etc/passwd", "root:x:0:0::/:\nslurm:x:64030:64031::/:/bin/false\n"),

@@ -8,7 +8,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// Same reports whether a file is there, and as it should be.
+// Same reports whether a file exists (there), and whether content, mode and owner are those of f (is).
 func (r *Dir) Same(f fleet.File) (is, there bool, err error) {
 	if f.Owner != "" {
 		if f.UID, f.GID, err = r.owner(f.Owner); err != nil {

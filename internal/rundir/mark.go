@@ -18,9 +18,8 @@ type MarkLine struct {
 	At   time.Duration `json:"at"` // CLOCK_MONOTONIC
 }
 
-// Mark puts a named moment on the timeline of this boot: "booted" is the stage of that name, any other name
-// is the image's own; the names of the other stages are refused. It is on record when Mark returns; the agent
-// sends it when it can.
+// Mark records a named moment on the timeline of this boot. The name "booted" is a stage of Pando; names of other
+// stages are refused. The mark is written when Mark returns, and the agent sends it when it can.
 func Mark(dir, words string) error {
 	name := fleet.MarkName(words)
 	if err := fleet.ValidName("mark", name); err != nil {
@@ -41,7 +40,7 @@ func Mark(dir, words string) error {
 	if _, err := f.Write(append(line, '\n')); err != nil {
 		return fmt.Errorf("mark %s: %w", name, err)
 	}
-	// The agent also looks by itself now and then, so nobody listening is no error.
+	// The agent also reads the marks regularly, so it is no error if it does not listen.
 	if c, err := net.Dial("unixgram", filepath.Join(dir, AgentSocket)); err == nil {
 		_, _ = c.Write([]byte("mark"))
 		c.Close()

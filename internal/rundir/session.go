@@ -12,8 +12,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// Session is what init leaves for the agent: who the node is in this boot, and the right to say so. It is in
-// memory only, readable by root only, and gone with the boot.
+// Session is what init leaves for the agent: the node's identity in this boot, and its credential for the server. The
+// file is on a tmpfs, readable only by root.
 type Session struct {
 	Boot      fleet.BootID  `json:"boot"`
 	Node      string        `json:"node"`
@@ -22,33 +22,33 @@ type Session struct {
 	Session   string        `json:"session"`
 	Control   []string      `json:"control"`
 	ServerKey string        `json:"server_key"`
-	Origin    time.Duration `json:"origin"` // CLOCK_MONOTONIC when init started: zero of every offset
+	Origin    time.Duration `json:"origin"` // CLOCK_MONOTONIC when init started: offset 0 of the timeline
 	Interface int           `json:"interface"`
-	Until     string        `json:"until,omitempty"` // mark until which reads are recorded
+	Until     string        `json:"until,omitempty"` // mark that ends the recording of reads
 
-	// that may sign what the node boots next without its kernel ending
+	// keys that may sign the version of a soft reboot
 	TrustKeys []string       `json:"trust_keys,omitempty"`
-	Hardware  fleet.Hardware `json:"hardware,omitzero"`   // as it was reported
-	RunFiles  []string       `json:"run_files,omitempty"` // files in /run that came with the boot
-	Block     string         `json:"block,omitempty"`     // directory of the block daemon; "": RunDir
+	Hardware  fleet.Hardware `json:"hardware,omitzero"`   // as reported at registration
+	RunFiles  []string       `json:"run_files,omitempty"` // files that init put into /run
+	Block     string         `json:"block,omitempty"`     // directory of the block daemon; "": Dir
 	Device    int            `json:"device,omitempty"`    // N of the root's /dev/nbdN
-	// what takes the writes of this boot, as fleet.ParseWriteLayer reads it
+	// the write layer in use, in the form of fleet.ParseWriteLayer
 	Writes string       `json:"writes,omitempty"`
-	Former []FormerRoot `json:"former,omitempty"` // roots before this one that are not detached yet
-	// this boot among those that are kept on a disk; nil: it is not
+	Former []FormerRoot `json:"former,omitempty"` // previous roots that are not detached yet
+	// where this boot is kept on a disk; nil: it is not kept
 	Kept *KeptMark `json:"kept,omitempty"`
 }
 
-// Monotonic is CLOCK_MONOTONIC, which all processes of a boot share.
+// Monotonic returns CLOCK_MONOTONIC, which all processes of a boot share.
 func Monotonic() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		return 0 // never fails for this clock
+		return 0 // cannot happen for this clock
 	}
 	return time.Duration(ts.Nano())
 }
 
-// WriteJSON replaces a file below /run.
+// WriteJSON replaces a file of dir atomically by v as JSON.
 func WriteJSON(dir, name string, mode os.FileMode, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -73,15 +73,15 @@ func ReadJSON(dir, name string, v any) error {
 	return nil
 }
 
-// FormerRoot is a root that the node has left.
+// FormerRoot is a previous root: its block daemon's directory and the number of its NBD device.
 type FormerRoot struct {
 	Block  string `json:"block"`
 	Device int    `json:"device"`
 }
 
-// KeptMark is how the agent finds this boot among those that are kept for boots without a server.
+// KeptMark is how the agent finds this boot among the kept boots.
 type KeptMark struct {
-	Device string `json:"device"` // of the cache
-	// that the assignment was made for; another one than this boot's when no server answered
+	Device string `json:"device"` // device of the cache disk
+	// the boot that the assignment was made for; that of an earlier boot if no server answered
 	Boot fleet.BootID `json:"boot"`
 }

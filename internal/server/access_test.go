@@ -20,7 +20,7 @@ import (
 	"pando/internal/server/access"
 )
 
-// remote is a client over the control channel with a token of a role.
+// remote returns a client of the control port with a token of a role.
 func (s *site) remote(role fleet.Role) *api.Client {
 	s.t.Helper()
 	made, err := api.OverHandler(s.socketRoutes()).
@@ -35,7 +35,7 @@ func (s *site) remote(role fleet.Role) *api.Client {
 	return c
 }
 
-// TestRoles: who may look changes nothing, and who may change things gives nobody rights.
+// TestRoles: a viewer changes nothing, and an operator gives nobody rights.
 func TestRoles(t *testing.T) {
 	s := startSite(t)
 	ctx := t.Context()
@@ -71,7 +71,8 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// TestRoutesNeedRoles says of each route of the API who may use it: a new one is a decision.
+// TestRoutesNeedRoles lists for each route of the API the role that may use it, so that somebody must decide this for a
+// new route.
 func TestRoutesNeedRoles(t *testing.T) {
 	for _, r := range (&Server{}).operatorList() {
 		need := access.RoleFor(r.Method, r.Path)
@@ -88,7 +89,7 @@ func TestRoutesNeedRoles(t *testing.T) {
 	}
 }
 
-// TestAudit: what was asked is written down, with who and what became of it, and no secret.
+// TestAudit: the audit log has each request with its caller and its outcome, and no secret.
 func TestAudit(t *testing.T) {
 	s := startSite(t)
 	ctx := t.Context()
@@ -148,7 +149,8 @@ func logIn(t testing.TB, base, user, password string) (cookie string, got answer
 	return cookie, got
 }
 
-// TestLogin: a password opens the pages, as far as the role goes; another password, another role and no user end it.
+// TestLogin: a password opens the pages that the user's role allows. A changed password, a changed role and a deleted
+// user end the session.
 func TestLogin(t *testing.T) {
 	s, base, _ := startDashboard(t)
 	ctx := t.Context()
@@ -209,7 +211,8 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// TestGuessing is slowed down by name and by address, and says nothing about who there is.
+// TestGuessing: guessing of passwords is slowed down by name and by address, and answers do not reveal which users
+// exist.
 func TestGuessing(t *testing.T) {
 	s, base, _ := startDashboard(t)
 	ctx := t.Context()
@@ -241,7 +244,8 @@ func TestGuessing(t *testing.T) {
 	}
 }
 
-// TestTooManyTokensThatAreNotValid: who tries them is told to wait; a valid one is taken all the time.
+// TestTooManyTokensThatAreNotValid: a client that tries many tokens is told to wait; a valid token is accepted all the
+// time.
 func TestTooManyTokensThatAreNotValid(t *testing.T) {
 	s := startSite(t)
 	good := s.remote(fleet.Viewer)
@@ -265,7 +269,7 @@ func TestTooManyTokensThatAreNotValid(t *testing.T) {
 	}
 }
 
-// TestUsersAreChecked: names, roles and passwords.
+// TestUsersAreChecked: names, roles and passwords that are not valid are refused.
 func TestUsersAreChecked(t *testing.T) {
 	s := startSite(t)
 	here := api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile))
@@ -290,7 +294,7 @@ func TestUsersAreChecked(t *testing.T) {
 	})
 }
 
-// TestDashboardByTLS: with a certificate the pages may be reached from elsewhere, under the certificate's names.
+// TestDashboardByTLS: with a certificate the pages can be reached from other machines, by the certificate's names.
 func TestDashboardByTLS(t *testing.T) {
 	s := startSite(t, func(c *Config) {
 		c.Dashboard, c.DashboardCert, c.DashboardName = "0.0.0.0:0", OwnCertificate, "boot.example"

@@ -20,12 +20,12 @@ import (
 	"pando/internal/trace"
 )
 
-// slots gives a site so many slots.
+// slots sets the number of admission slots of a site.
 func slots(n int) func(*Config) {
 	return func(c *Config) { c.nodeLink, c.Uplink = 1e6, int64(n)*1e6/2 }
 }
 
-// loaders counts who has a script and has not asked for its initramfs: all of these have a slot.
+// loaders counts the machines that have a script and have not requested their initramfs. Each of them has a slot.
 type loaders struct {
 	mu           sync.Mutex
 	more         sync.Cond
@@ -43,7 +43,7 @@ func (l *loaders) enter(waited bool) {
 	l.more.Broadcast()
 }
 
-// leave waits until so many have loaded at the same time, and for nothing afterwards.
+// leave waits until `slots` machines have loaded at the same time. After that it does not wait.
 func (l *loaders) leave(slots int, full func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -56,8 +56,8 @@ func (l *loaders) leave(slots int, full func()) {
 	l.active--
 }
 
-// TestAdmission is a storm of forty machines at a server with four slots: four load at the same time and never more,
-// and all of them boot.
+// TestAdmission is a storm of forty machines at a server with four slots: at most four load at the same time, four do
+// at some time, and all of them boot.
 func TestAdmission(t *testing.T) {
 	const nodes, most = 40, 4
 	s := startSite(t, slots(most))
@@ -106,7 +106,7 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
-// checkAdmission returns 1 when a boot's timeline says that it waited, and complains when it says so twice.
+// checkAdmission returns 1 if a boot's timeline says that it waited. It fails if the timeline says so twice.
 func (s *site) checkAdmission(boot fleet.BootID) int {
 	s.t.Helper()
 	if boot == "" {
@@ -129,8 +129,8 @@ func (s *site) checkAdmission(boot fleet.BootID) int {
 	return n
 }
 
-// TestAdmissionEnds: a slot is free again when a transfer breaks off, and when a machine that has its script says
-// nothing.
+// TestAdmissionEnds: a slot becomes free when a transfer breaks off, and when a machine that has its script goes
+// silent.
 func TestAdmissionEnds(t *testing.T) {
 	s := startSite(t, slots(2))
 	big := s.bigObject()
@@ -161,7 +161,7 @@ func TestAdmissionEnds(t *testing.T) {
 	}
 }
 
-// TestTooMuchToLoad: a machine is told why, instead of loading what its firmware has no room for.
+// TestTooMuchToLoad: a machine whose firmware lacks memory for the files is told so, and does not load them.
 func TestTooMuchToLoad(t *testing.T) {
 	s := startSite(t)
 	big := s.bigObject()
@@ -179,7 +179,7 @@ func TestTooMuchToLoad(t *testing.T) {
 
 func loopback(n byte) netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 3, n}) }
 
-// bigObject is an object that no socket's buffers hold.
+// bigObject stores an object that is larger than the buffers of sockets.
 func (s *site) bigObject() (id chunk.ID) {
 	s.t.Helper()
 	unlock, err := s.store.Lock(s.t.Context(), "test")
@@ -196,7 +196,7 @@ func (s *site) bigObject() (id chunk.ID) {
 	return id
 }
 
-// breakOff begins to load a file, and closes the connection in the middle.
+// breakOff starts to load a file, and closes the connection in the middle.
 func (n *node) breakOff(path string) {
 	n.t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: n.addr.AsSlice()}}
@@ -213,13 +213,13 @@ func (n *node) breakOff(path string) {
 	}
 }
 
-// TestAdmissionTakesLong: a machine that waits for longer than any boot takes is still in the same boot, and does its
-// DHCP again when its last exchange gets old.
+// TestAdmissionTakesLong: a machine that waits for longer than any boot takes is still in the same boot. It repeats its
+// DHCP exchange when the last one gets old.
 func TestAdmissionTakesLong(t *testing.T) {
 	s := startSite(t, slots(2))
 	s.addImage()
 	n := s.nodeAt(99, loopback(99))
-	for i := range byte(14) { // each keeps a slot for as long as one may
+	for i := range byte(14) { // each keeps a slot for the longest time allowed
 		s.admission.Request(fleet.MAC{5: i})
 	}
 	n.fast = true

@@ -10,10 +10,10 @@ import (
 	"pando/internal/trace"
 )
 
-// fastLink gives a site two slots at 1 Gb/s, where a turn takes less than a second.
+// fastLink gives a site two slots at 1 Gb/s, at which a load takes less than a second.
 func fastLink(c *Config) { c.nodeLink, c.Uplink = gigabit, gigabit }
 
-// held starts a machine's question, and returns when it is kept on the line.
+// held sends a machine's request for the script, and returns when the request is held open.
 func (s *site) held(n *node) <-chan string {
 	s.t.Helper()
 	n.fast = true
@@ -32,8 +32,8 @@ func (s *site) held(n *node) <-chan string {
 	}
 }
 
-// TestAdmissionIsHeld: a machine whose turn is near is kept on the line, and told to load at the moment at which a slot
-// is free. It has waited for nothing that its timeline need tell.
+// TestAdmissionIsHeld: the request of a machine that will be admitted soon is held open, and answered with the script
+// when a slot is free. Its timeline does not say that it waited.
 func TestAdmissionIsHeld(t *testing.T) {
 	s := startSite(t, fastLink)
 	s.addImage()

@@ -79,7 +79,7 @@ func TestOpenPolicyNames(t *testing.T) {
 	}
 }
 
-// TestNodeTakenAway: a node that is deleted in mid-boot gets no session.
+// TestNodeTakenAway: a node that is deleted during its boot gets no session.
 func TestNodeTakenAway(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -97,7 +97,7 @@ func TestNodeTakenAway(t *testing.T) {
 	}
 }
 
-// TestWhyNot: what keeps a machine from booting is on its screen and on its timeline, once.
+// TestWhyNot: the reason why a machine cannot boot is on its screen and once on its timeline.
 func TestWhyNot(t *testing.T) {
 	s := startSite(t)
 	n := s.node(1)
@@ -155,7 +155,7 @@ func TestKernelArgumentsThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestNoAddress: a machine that gets no address has that on its timeline, until it gets one.
+// TestNoAddress: the timeline of a machine says that it gets no address, until it gets one.
 func TestNoAddress(t *testing.T) {
 	s := startSite(t, func(c *Config) { c.DHCP.Mode = dhcp.Own })
 	seen := dhcp.Seen{
@@ -214,8 +214,8 @@ func remove(t *testing.T, path string) {
 	}
 }
 
-// TestDeclaredBySerialNumber: a machine that says the serial number of a declared node is told of as such. Where the
-// policy is to approve it is that node when an operator adopts it; a second machine with that number waits.
+// TestDeclaredBySerialNumber: a machine with the serial number of a declared node is reported as such. With the policy
+// approve it becomes that node when an operator adopts it; a second machine with that number waits.
 func TestDeclaredBySerialNumber(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -264,7 +264,7 @@ func TestDeclaredBySerialNumber(t *testing.T) {
 	}
 }
 
-// TestCreateNodeThatWasSeen: a machine that waits becomes the node that an operator declares with its MAC.
+// TestCreateNodeThatWasSeen: a machine that waits for adoption becomes the node that an operator declares with its MAC.
 func TestCreateNodeThatWasSeen(t *testing.T) {
 	s := startSite(t)
 	s.policy(fleet.Approve)
@@ -298,7 +298,7 @@ func TestFlood(t *testing.T) {
 	n := s.node(1)
 	cfg := n.load()
 	n.register(cfg)
-	// Its DHCP was not worth a record when it came; now that it boots it is.
+	// Its DHCP exchange was not recorded when it happened. It is recorded now that the machine boots.
 	if got := s.eventsOf(cfg.Boot); len(got) < 6 || got[0] != "dhcp begin" {
 		t.Errorf("events: %v", got)
 	}

@@ -11,7 +11,7 @@ import (
 	"pando/internal/netboot"
 )
 
-// A machine that tells another architecture than its version's is told what to do, on its screen and in its timeline.
+// A machine whose architecture differs from its version's is told what to do, on its screen and on its timeline.
 func TestBootOfAnotherArchitecture(t *testing.T) {
 	s := startSite(t)
 	s.addImage(func(m *image.Manifest) { m.Architecture = "arm64" })
@@ -28,7 +28,7 @@ func TestBootOfAnotherArchitecture(t *testing.T) {
 	}
 }
 
-// An image is for one architecture: nothing moves its tags to a version that its nodes cannot run.
+// An image has one architecture: tags cannot move to a version that its nodes cannot run.
 func TestImageHasOneArchitecture(t *testing.T) {
 	s := startSite(t)
 	s.addImage()

@@ -85,7 +85,7 @@ func TestApply(t *testing.T) {
 	if again := apply(t, c, api.Apply{Declaration: d}); len(again.Steps) != 0 {
 		t.Errorf("a second time: %v", steps(again))
 	}
-	// Two nodes swap MAC and address; what is left out has its default, but MACs and serial numbers stay.
+	// Two nodes swap MAC and address. Fields that are left out get their defaults, except MACs and serial numbers.
 	d = api.Declaration{
 		Nodes: []api.NodeDeclare{declare("pc01", 2, func(d *api.NodeDeclare) { d.Address = "10.0.0.2" }),
 			declare(
@@ -104,7 +104,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestApplyPrunesWhatIsOwned: nothing else is deleted, and nothing without prune.
+// TestApplyPrunesWhatIsOwned: only owned things are deleted, and only with prune.
 func TestApplyPrunesWhatIsOwned(t *testing.T) {
 	s := startSite(t)
 	s.policy(fleet.Approve)
@@ -148,7 +148,7 @@ func TestApplyPrunesWhatIsOwned(t *testing.T) {
 	wantCode(t, err, api.Conflict, `group "lab" has 1 nodes`)
 }
 
-// TestApplyAllOrNothing: a refusal names the item, and nothing of the rest is done.
+// TestApplyAllOrNothing: an error names the item, and nothing else of the declaration is applied.
 func TestApplyAllOrNothing(t *testing.T) {
 	s := startSite(t)
 	c := operatorOf(t, s)
@@ -180,7 +180,7 @@ func TestApplyAllOrNothing(t *testing.T) {
 	}
 }
 
-// TestApplyOnly: a table's columns are all that changes of a node.
+// TestApplyOnly: only the fields that are columns of a table change.
 func TestApplyOnly(t *testing.T) {
 	s := startSite(t)
 	c := operatorOf(t, s)
@@ -208,9 +208,7 @@ func TestApplyOnly(t *testing.T) {
 	}
 }
 
-// TestExportIsApplied: whatever a fleet went through, applying its export, also with all of it owned, changes
-// nothing; and on a new server it makes the same fleet. TestApplySecrets: a declaration says for whom secrets are,
-// of those whose values the server has.
+// TestApplySecrets: a declaration sets the scopes of secrets whose values the server has.
 func TestApplySecrets(t *testing.T) {
 	c := operatorOf(t, startSite(t))
 	lab, all := fleet.Scope{Kind: fleet.ForGroup, Name: "lab"}, fleet.Scope{Kind: fleet.ForAll}
@@ -247,8 +245,10 @@ func TestApplySecrets(t *testing.T) {
 	}
 }
 
+// TestExportIsApplied: after any changes of a fleet, applying its export changes nothing, even with all of it owned. On
+// a new server the export makes the same fleet.
 func TestExportIsApplied(t *testing.T) {
-	s, other := startSite(t), startSite(t)
+	s, other := startSite(t), startAlone(t)
 	s.addImage()
 	other.addImage()
 	c, c2 := operatorOf(t, s), operatorOf(t, other)
@@ -297,7 +297,7 @@ func TestExportIsApplied(t *testing.T) {
 	}
 }
 
-// flat is a declaration without pointers, to be compared as text.
+// flat returns a declaration without pointers, to be compared as text.
 func flat(d api.Declaration) []any {
 	out := []any{*d.Policy, d.Classes, d.Owns}
 	for _, g := range d.Groups {

@@ -10,7 +10,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// TestEveryChangeIsAudited: each route that changes something writes a line, here of its refusal; a new route does too.
+// TestEveryChangeIsAudited: each route that changes something writes an entry, here of its refusal; so does a new
+// route.
 func TestEveryChangeIsAudited(t *testing.T) {
 	s := startSite(t)
 	here := api.OverHandler(s.socketRoutes())

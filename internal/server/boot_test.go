@@ -85,7 +85,7 @@ func TestBoot(t *testing.T) {
 	}
 }
 
-// TestRebootAfter: the group's time goes before the server's, and a negative one, never, reaches the node as it is.
+// TestRebootAfter: the group's time overrides the server's. A negative time (never) reaches the node unchanged.
 func TestRebootAfter(t *testing.T) {
 	s := startSite(t, func(c *Config) { c.RebootAfter = -time.Second })
 	s.addImage()
@@ -147,7 +147,7 @@ func checkManifest(t *testing.T, n *node, cfg api.BootConfig, version fleet.Dige
 	if image.Version(manifest) != version {
 		t.Error("manifest is not that of the version")
 	}
-	for _, accepted := range []string{"identity", "gzip"} { // who sets it unpacks by himself
+	for _, accepted := range []string{"identity", "gzip"} { // a client that sets the header unpacks the body itself
 		if _, got := n.get("/m/"+hexName, "Accept-Encoding", accepted); bytes.Equal(
 			got,
 			manifest,
@@ -199,7 +199,7 @@ func (s *site) nodes() (nodes []fleet.Node) {
 	return nodes
 }
 
-// TestRestartInMidBoot stops the server between every two steps of a boot: the boot goes on.
+// TestRestartInMidBoot restarts the server between every two steps of a boot, and the boot goes on.
 func TestRestartInMidBoot(t *testing.T) {
 	s := startSite(t)
 	s.addImage()

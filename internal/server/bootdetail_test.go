@@ -14,7 +14,7 @@ import (
 	"pando/internal/trace"
 )
 
-// TestBootDetail: a boot is shown with its stages, and systemd's figures stand on the same line of time.
+// TestBootDetail: a boot is shown with its stages, and systemd's figures are on the same time scale.
 func TestBootDetail(t *testing.T) {
 	s := startSite(t)
 	_, version := s.addImage()
@@ -92,7 +92,7 @@ func TestEventsPage(t *testing.T) {
 	}
 }
 
-// TestHostileRequests: what makes no sense is refused with a reason, and changes nothing.
+// TestHostileRequests: a request that is not valid is refused with a reason, and changes nothing.
 func TestHostileRequests(t *testing.T) {
 	s := startSite(t)
 	h := s.socketRoutes()
@@ -133,7 +133,7 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
-// TestRunningVersionDrifts: a node that runs what its group does not want any more is shown as such.
+// TestRunningVersionDrifts: a node that runs another version than its group wants is shown so.
 func TestRunningVersionDrifts(t *testing.T) {
 	s := startSite(t)
 	_, version := s.addImage()

@@ -13,7 +13,7 @@ import (
 	"pando/internal/trace"
 )
 
-// attemptsOf are the boots of a machine, the newest first, as "state: failure".
+// attemptsOf returns the boots of a machine, the newest first, and each as "state: failure".
 func (s *site) attemptsOf(mac fleet.MAC) (boots []registry.Boot, states []string) {
 	s.t.Helper()
 	err := s.registry.View(s.t.Context(), func(tx *registry.Tx) (err error) {
@@ -30,7 +30,7 @@ func (s *site) attemptsOf(mac fleet.MAC) (boots []registry.Boot, states []string
 	return boots, states
 }
 
-// loadScripted takes kernel and initramfs after a request for the script, without anything of firmware.
+// loadScripted loads script, kernel and initramfs, without the steps of firmware.
 func (n *node) loadScripted() api.BootConfig {
 	n.t.Helper()
 	kernel, initramfs := urls(n.t, n.script())
@@ -41,9 +41,9 @@ func (n *node) loadScripted() api.BootConfig {
 	return trust(n.t, b)
 }
 
-// A machine that resets twice with its kernel loaded, and then comes up, had three boots: two that failed, each as long
-// as it was, and one that is as quick as it was. The statistics count each. It is so whether its firmware's packets are
-// seen or not.
+// A machine that resets twice with its kernel loaded, and then comes up, has three boots, each with its own duration:
+// two failed and one successful. The statistics count each. This holds whether the server sees the firmware's packets
+// or not.
 func TestEachAttemptIsABoot(t *testing.T) {
 	for name, firmware := range map[string]func(*node){
 		"firmware is seen": func(n *node) { n.exchange(netboot.PXE) },
@@ -72,7 +72,8 @@ func TestEachAttemptIsABoot(t *testing.T) {
 				t.Fatal(e)
 			}
 			boots, states := s.attemptsOf(n.mac)
-			want := "booted, failed: it began anew before it was booted, failed: it began anew before it was booted"
+			want := "booted, failed: the machine started again before it was up, " +
+				"failed: the machine started again before it was up"
 			if got := strings.Join(states, ", "); got != want || boots[0].ID != cfg.Boot {
 				t.Fatalf("boots: %s", got)
 			}

@@ -14,11 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// childOf says which helper of a benchmark this process is; "" for none.
+// childOf is the environment variable that says which helper of a benchmark this process is; empty for none.
 const childOf = "PANDO_TEST_CHILD"
 
-// TestBenchmarkChild is no test: it is the other side of a benchmark, in a process of its own, so that each side's
-// processor time is its own.
+// TestBenchmarkChild is no test. It is the other side of a benchmark in its own process, so that the processor time of
+// each side can be measured.
 func TestBenchmarkChild(t *testing.T) {
 	in := bufio.NewReader(os.Stdin)
 	switch os.Getenv(childOf) {
@@ -39,7 +39,7 @@ type child struct {
 	out *bufio.Scanner
 }
 
-// startChild starts one and tells it what to do.
+// startChild starts a helper process and sends it its task.
 func startChild(t testing.TB, kind string, task any) *child {
 	t.Helper()
 	c := &child{t: t, cmd: exec.Command(os.Args[0], "-test.run=^TestBenchmarkChild$", "-test.timeout=10m")}
@@ -84,7 +84,7 @@ func (c *child) hear(v any) {
 	c.t.Fatalf("the other process ended: %v", c.out.Err())
 }
 
-// end has the child end, and waits.
+// end makes the child end, and waits for its end.
 func (c *child) end() {
 	_ = c.in.Close()
 	for c.out.Scan() { // what it says at its end
@@ -94,7 +94,7 @@ func (c *child) end() {
 	}
 }
 
-// answerParent is the child's word.
+// answerParent sends an answer to the parent process.
 func answerParent(v any) error {
 	b, err := json.Marshal(v)
 	if err == nil {
@@ -103,7 +103,7 @@ func answerParent(v any) error {
 	return err
 }
 
-// cpuTime is what this process has used of processors, in user and system mode.
+// cpuTime returns the processor time of this process, in user and system mode.
 func cpuTime(t testing.TB) time.Duration {
 	t.Helper()
 	var u unix.Rusage

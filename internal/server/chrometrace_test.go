@@ -15,8 +15,8 @@ import (
 	"pando/internal/trace"
 )
 
-// traceEvent is one event of the Trace Event Format (document "Trace Event Format" of the Chromium project), as far
-// as we write it.
+// traceEvent is one event of the Trace Event Format (document "Trace Event Format" of the Chromium project), with the
+// fields that the server writes.
 type traceEvent struct {
 	Name  string            `json:"name"`
 	Phase string            `json:"ph"`
@@ -28,7 +28,7 @@ type traceEvent struct {
 	Args  map[string]string `json:"args"`
 }
 
-// checkTrace holds a file against the format, more strictly than viewers do: Perfetto's importer drops what it does
+// checkTrace checks a file against the format, more strictly than viewers do: Perfetto's importer drops what it does
 // not understand, and says so only in a table of statistics.
 func checkTrace(t *testing.T, raw []byte) (names map[string]int) {
 	t.Helper()
@@ -92,8 +92,8 @@ func checkTrace(t *testing.T, raw []byte) (names map[string]int) {
 	return names
 }
 
-// TestChromeTraceOfRealBoots: what the dashboard gives for download of a boot that is up, one that failed and one
-// on its way is in the format, has every stage, and is told in microseconds of the timeline.
+// TestChromeTraceOfRealBoots: the trace files of a successful, a failed and a running boot have the right format and
+// every stage, with microseconds of the timeline.
 func TestChromeTraceOfRealBoots(t *testing.T) {
 	s, base, token := startDashboard(t)
 	s.addImage()

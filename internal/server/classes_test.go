@@ -11,8 +11,8 @@ import (
 	"pando/internal/registry"
 )
 
-// TestClassArguments: a node's first boot has the arguments of classes that its boot loader tells enough for, later
-// ones those of what the node reported; they come after the group's and before its own.
+// TestClassArguments: a node's first boot gets the arguments of the classes that its boot loader's data match; later
+// boots those that its reported hardware matches. They come after the group's arguments and before the node's.
 func TestClassArguments(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -57,7 +57,7 @@ func TestClassArguments(t *testing.T) {
 		t.Errorf("first boot: %s", b)
 	}
 
-	cfg := n.load() // its boot loader does not tell the vendor now
+	cfg := n.load() // its boot loader does not name the vendor now
 	req := registrationOf(cfg)
 	req.Hardware = fleet.Hardware{Vendor: "Dell Inc.", CPU: "GenuineIntel", CPUs: 4}
 	if e := n.post("/v1/node/hello", "", req, new(api.RegisterResponse)); e != nil {

@@ -10,8 +10,8 @@ import (
 	"pando/internal/api"
 )
 
-// An operator asks a node for something: it comes with the answer to the node's next report, and again until the
-// node has reported it. Nobody else can report it.
+// An operator's command is in the answer to the node's next report, and in later ones until the node has reported its
+// result. No other node can report it.
 func TestCommands(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -51,7 +51,7 @@ func TestCommands(t *testing.T) {
 	if _, again := ask(func() ([]api.Disk, error) { return nil, nil }); again != e || e.Kind != api.ListDisks {
 		t.Errorf("given again it is %+v, was %+v", again, e)
 	}
-	if _, err := c.NodeDisks(t.Context(), "node001"); err == nil || !strings.Contains(err.Error(), "somebody else") {
+	if _, err := c.NodeDisks(t.Context(), "node001"); err == nil || !strings.Contains(err.Error(), "another command") {
 		t.Errorf("a second operator: %v", err)
 	}
 	rep := api.NodeCommandReport{Boot: cfg.Boot, ID: e.ID, Disks: []api.Disk{{Name: "/dev/sda", Size: 5}}}

@@ -14,7 +14,7 @@ import (
 	"pando/internal/server/objects"
 )
 
-// debian is a root with dpkg's databases of packages that have one file each.
+// debian returns a root with dpkg's databases of packages that have one file each.
 func debian(versions map[string]string, files map[string][]byte) map[string][]byte {
 	out := map[string][]byte{"usr/lib/os-release": []byte("ID=debian\nVERSION_ID=\"12\"\n")}
 	status := ""
@@ -153,7 +153,7 @@ func TestImageHistory(t *testing.T) {
 	wantCode(t, err, api.NotFound, "none")
 }
 
-// A version that nothing holds can be taken from its image; one that a tag, a group or a running node holds stays.
+// An unused version can be deleted from its image. A version that a tag, a group or a running node uses cannot.
 func TestDeleteVersion(t *testing.T) {
 	s := startSite(t)
 	c := operatorOf(t, s)
@@ -177,7 +177,7 @@ func TestDeleteVersion(t *testing.T) {
 	}
 }
 
-// A version that a tag has just left stays a while: a boot may have been told of it.
+// A version stays for a while after its tag has moved: a boot may have been assigned it.
 func TestCollectLeavesWhatATagJustLeft(t *testing.T) {
 	s := startSite(t)
 	c := operatorOf(t, s)
@@ -203,8 +203,8 @@ func TestCollectLeavesWhatATagJustLeft(t *testing.T) {
 	}
 }
 
-// TestPackagesThatDiffer: of two versions it is told which packages are new, gone, newer and only rebuilt. A package
-// whose files did not change is none of these, though its bytes lie beside those of one that did.
+// TestPackagesThatDiffer: a comparison lists packages that are new, gone, newer and only rebuilt. A package with
+// unchanged files is not listed, even if its bytes are beside those of a changed one.
 func TestPackagesThatDiffer(t *testing.T) {
 	s := startSite(t)
 	c := operatorOf(t, s)

@@ -11,7 +11,7 @@ import (
 	"pando/internal/store"
 )
 
-// The ports, as addresses to listen on.
+// The default addresses to listen on.
 const (
 	DefaultData    = ":8480"
 	DefaultControl = ":8443"
@@ -23,59 +23,60 @@ const (
 // SocketFile is the operator's socket, in the data directory.
 const SocketFile = "pando.sock"
 
-// Config says what a server serves and where. The zero value of a field is its default.
+// Config says what a server serves and where. The zero value of a field means its default.
 type Config struct {
 	Dir     string       // data directory; made if it is missing
-	Release string       // of Pando, told to nodes and operators
+	Release string       // version of Pando, shown to nodes and operators
 	Log     *slog.Logger // nil: silent
 
-	Data    string // address of the data path; DefaultData
-	Control string // address of the control channel; DefaultControl
+	Data    string // address of the image port; DefaultData
+	Control string // address of the control port; DefaultControl
 	TFTP    string // address of TFTP; DefaultTFTP, "off" for none
 
-	Netconsole string // UDP address where kernels tell what they say; "" or "off": none, and nodes are not told to
+	Netconsole string // UDP address that receives nodes' kernel messages; "" or "off": nodes send none
 
 	Logs         string // whether nodes send their journals here: logs.On, logs.Auto, logs.Off; "": off
-	LogsSize     int64  // bytes of the disk for them; 0: journal.DefaultTotal
-	LogsNodeSize int64  // and for those of one node; 0: journal.DefaultNode
+	LogsSize     int64  // disk space for all journals, in bytes; 0: journal.DefaultTotal
+	LogsNodeSize int64  // disk space for the journals of one node, in bytes; 0: journal.DefaultNode
 
-	// address of the pages for browsers, a loopback one without a certificate; "" or "off" for none
+	// address of the dashboard; without a certificate it must be a loopback address; "" or "off": no dashboard
 	Dashboard     string
-	DashboardCert string // file of a certificate, PEM; OwnCertificate: one of the site's own authority; "": no TLS
+	DashboardCert string // PEM file of a certificate; OwnCertificate: signed by the site's own authority; "": no TLS
 	DashboardKey  string // file of its key
-	DashboardName string // further name that the site's own certificate is valid for
-	DashboardOpen bool   // whoever is on this machine is an operator there, without a token
-	// whoever is on this machine reads metrics and scrape targets at the dashboard's address, without a token
+	DashboardName string // additional name in the site's own certificate
+	DashboardOpen bool   // every user of this machine is an operator there, without a token
+	// every user of this machine may read metrics and scrape targets at the dashboard's address, without a token
 	MetricsOpen bool
-	OpenID      *openid.Config // where people log in to the dashboard who have no password here; nil: nowhere
+	OpenID      *openid.Config // where people without a password here log in to the dashboard; nil: nowhere
 
-	// requests a second of each token, each user, and each address without a login; 0: access.DefaultRate, negative: as
-	// many as they like
+	// limit of requests a second for each token, each user, and each address without a login; 0: access.DefaultRate,
+	// negative: no limit
 	APIRate int
 
 	Store  *store.Dir     // where images are kept; nil: the directory "store" in Dir
-	Direct objects.Direct // how nodes read objects past this server; nil: they do not
+	Direct objects.Direct // how nodes read objects from a bucket instead of from this server; nil: they do not
 
-	DHCP      dhcp.Config // Mode "" is off; its loaders and ports are filled in here
-	BootFiles string      // directory with iPXE's builds; "": what came with this program, and Debian's package ipxe
-	Agent     string      // the node's program, pando-init; "": beside this program, or /usr/lib/pando
-	Servers   []string    // base URLs of further data paths that hold the same store, told to nodes after this one
+	DHCP      dhcp.Config // Mode "" is off; the server fills in the loaders and ports
+	BootFiles string      // directory with iPXE's builds; "": those installed with this program and Debian's package ipxe
+	Agent     string      // path of the node's program pando-init; "": beside this program, or /usr/lib/pando
+	Servers   []string    // base URLs of other image ports with the same store; nodes try them after this server
 
-	Uplink int64 // bytes a second that this machine can send; 0: what its interfaces say, else 1 Gb/s
+	Uplink int64 // bytes a second that this machine can send; 0: the rate that its interfaces report, else 1 Gb/s
 
-	// a boot stuck this long reboots, unless its group says otherwise; 0: DefaultRebootAfter, negative: never
+	// a boot that makes no progress for this long reboots, unless its group says otherwise; 0: DefaultRebootAfter,
+	// negative: never
 	RebootAfter time.Duration
-	MaxEvents   int64            // events that are kept; registry.DefaultMaxEvents
-	Now         func() time.Time // the clock; time.Now
+	MaxEvents   int64            // how many events are kept; 0: registry.DefaultMaxEvents
+	Now         func() time.Time // the clock; nil: time.Now
 
-	nodeLink    int64 // bytes a second that nodes receive until they tell, for tests; 0: 1 Gb/s
-	sampleLeast int64 // bytes in a second that begin samples of traffic, for tests; 0: the default
+	nodeLink    int64 // assumed rate of a node that has not reported its own, in bytes a second, for tests; 0: 1 Gb/s
+	sampleLeast int64 // traffic that starts the recording of samples, in bytes a second, for tests; 0: the default
 }
 
-// DefaultRebootAfter is how long a node tries to boot before it begins anew.
+// DefaultRebootAfter is how long a node tries to boot before it reboots.
 const DefaultRebootAfter = 15 * time.Minute
 
-// withDefaults fills in what was left out.
+// withDefaults returns c with the defaults of empty fields, or an error if a field is not valid.
 func (c Config) withDefaults() (Config, error) {
 	if c.Dir == "" {
 		return c, errors.New("server: no data directory")
@@ -103,7 +104,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, errors.Join(c.checkDashboard(), c.checkOpenID(), c.DHCP.Validate())
 }
 
-// checkOpenID refuses a provider that nobody could use.
+// checkOpenID returns an error if an OpenID provider is configured that nobody could use.
 func (c Config) checkOpenID() error {
 	if c.OpenID == nil {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// setConfig declares a config file by the operator's API.
+// setConfig declares a config file through the operator's API.
 func setConfig(t *testing.T, c *api.Client, of, path, content string) api.ConfigChange {
 	t.Helper()
 	scope, err := fleet.ParseScope(of)
@@ -27,7 +27,7 @@ func setConfig(t *testing.T, c *api.Client, of, path, content string) api.Config
 	return ch
 }
 
-// assigned is what a hello was answered.
+// assigned returns the assignment in the answer to a registration.
 func assigned(t testing.TB, resp api.RegisterResponse) fleet.Assignment {
 	t.Helper()
 	var a fleet.Assignment
@@ -37,7 +37,7 @@ func assigned(t testing.TB, resp api.RegisterResponse) fleet.Assignment {
 	return a
 }
 
-// content is a file of a list, "" when it is not there.
+// content returns the content of a file in a list, "" if it is not there.
 func content(files []fleet.File, path string) string {
 	if i := slices.IndexFunc(files, func(f fleet.File) bool { return f.Path == path }); i >= 0 {
 		return string(files[i].Data)
@@ -45,8 +45,8 @@ func content(files []fleet.File, path string) string {
 	return ""
 }
 
-// A boot gets the files that were declared for it, made with what it is in this boot; one that cannot be made is
-// told, and the boot goes on.
+// A boot gets its declared files, rendered with data of this boot. A file that cannot be rendered is reported, and the
+// boot goes on.
 func TestRegistrationBringsConfigFiles(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -87,7 +87,7 @@ func TestRegistrationBringsConfigFiles(t *testing.T) {
 	}
 }
 
-// All of a node's files together are bounded: what is too much is left out and told.
+// The total size of a node's files is limited: files above the limit are left out and reported.
 func TestConfigFilesAreBounded(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -108,8 +108,7 @@ func TestConfigFilesAreBounded(t *testing.T) {
 	}
 }
 
-// A running node is told what it has that is old, syncs, and is up to date; a file that it could not put in place
-// stays old.
+// A running node with old files syncs and is up to date then. A file that it could not put in place stays old.
 func TestSyncNodes(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -161,7 +160,7 @@ func TestSyncNodes(t *testing.T) {
 	}
 }
 
-// sync is one command to the node, from the operator's wish to its answer; one of its files fails.
+// sync plays one sync command, from the operator's request to the node's answer; one of its files fails.
 func (n *node) sync(c *api.Client, cfg api.BootConfig, session string, dryRun bool, failing string) api.NodeSync {
 	t := n.t
 	t.Helper()

@@ -12,20 +12,21 @@ import (
 	"pando/internal/connlimit"
 )
 
-// Connections at the same time. A node needs a handful; what is above is closed at once, so that one machine
-// cannot take the descriptors of all.
+// Limits of open connections. A node needs a handful. Connections above a limit are closed at once, so that one machine
+// cannot use up the file descriptors.
 const (
 	maxConns        = 65536
 	maxConnsPerPeer = 256
 )
 
-// counted is a listener whose connections count what they send.
+// counted is a listener whose connections add the bytes that they send to sent.
 type counted struct {
 	net.Listener
-	sent *atomic.Int64 // bytes
+	sent *atomic.Int64
 }
 
-// limitConns bounds the connections to a listener, of all and of each peer, and counts what is sent.
+// limitConns limits the connections of l to `all` in total and to `each` per peer, and adds the bytes that they send to
+// sent.
 func limitConns(l net.Listener, all, each int, sent *atomic.Int64) net.Listener {
 	return &counted{connlimit.Limit(l, all, each), sent}
 }
@@ -39,13 +40,13 @@ func (c *counted) Accept() (net.Conn, error) {
 	return &countedConn{conn, c.sent}, nil
 }
 
-// countedConn is a connection that counts.
+// countedConn is a connection that counts the bytes that it sends.
 type countedConn struct {
 	net.Conn
 	sent *atomic.Int64
 }
 
-// SyscallConn is that of the connection itself.
+// SyscallConn returns the raw connection of the wrapped one.
 func (c *countedConn) SyscallConn() (syscall.RawConn, error) {
 	inner, ok := c.Conn.(syscall.Conn)
 	if !ok {
@@ -54,17 +55,17 @@ func (c *countedConn) SyscallConn() (syscall.RawConn, error) {
 	return inner.SyscallConn()
 }
 
-// Write counts.
+// Write sends b and counts the bytes.
 func (c *countedConn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
 	c.sent.Add(int64(n))
 	return n, err
 }
 
-// sentPart is after how many bytes of a file what was sent is counted: on a slow link a kernel takes many seconds.
+// sentPart is the size of the parts in which ReadFrom counts a file: on a slow link a whole kernel takes many seconds.
 const sentPart = 1 << 20
 
-// ReadFrom keeps the way open for sendfile(2), which net/http uses for files, a part at a time.
+// ReadFrom lets net/http send files by sendfile(2), one part at a time.
 func (c *countedConn) ReadFrom(r io.Reader) (n int64, err error) {
 	to, ok := c.Conn.(io.ReaderFrom)
 	from, limited := r.(*io.LimitedReader)
@@ -77,15 +78,15 @@ func (c *countedConn) ReadFrom(r io.Reader) (n int64, err error) {
 		sent, err = to.ReadFrom(part)
 		c.sent.Add(sent)
 		n, from.N = n+sent, from.N-sent
-		if part.N > 0 { // the file is shorter
+		if part.N > 0 { // the file is shorter than announced
 			break
 		}
 	}
 	return n, err
 }
 
-var _ io.ReaderFrom = (*countedConn)(nil) // without it files are copied by hand
+var _ io.ReaderFrom = (*countedConn)(nil) // without ReadFrom, net/http copies files through user space
 
-// quietLog takes what net/http complains of: broken handshakes and the like, which anybody on the network causes at
-// will.
+// quietLog logs the complaints of net/http at debug level: anyone on the network can cause broken handshakes and the
+// like.
 func quietLog(l *slog.Logger) *log.Logger { return slog.NewLogLogger(l.Handler(), slog.LevelDebug) }

@@ -22,7 +22,7 @@ import (
 // costBoots is how many boots BenchmarkCostOfWatching measures each way.
 const costBoots = 100
 
-// playTask is what the process that plays nodes is told: to say hello for some boots, and to tell what nodes tell.
+// playTask is the task of the process that plays nodes: register some boots, and send what nodes report.
 type playTask struct {
 	URL   string
 	Key   ed25519.PublicKey
@@ -34,16 +34,15 @@ type playBoot struct {
 	Reports  []api.ReportRequest
 }
 
-// playDone is what it took.
+// playDone is the cost of the task.
 type playDone struct {
 	CPU   time.Duration
 	Bytes int64 // sent, with TLS
 }
 
-// BenchmarkCostOfWatching measures what it costs that boots are watched: nodes that say hello and what they must,
-// beside nodes that tell all, one report an event and three statuses, which is more than real ones, to a server
-// that keeps the events, the history, the metrics, the console and the samples, and with ten browsers on the map.
-// Nodes are a process of their own.
+// BenchmarkCostOfWatching measures what watching costs: nodes that only register, and nodes that report everything,
+// more often than real ones, to a server with history, metrics, console, samples and ten browsers on the map. A process
+// of its own plays the nodes.
 func BenchmarkCostOfWatching(b *testing.B) {
 	s, base, token := startDashboard(b)
 	s.addImage()
@@ -73,7 +72,7 @@ func BenchmarkCostOfWatching(b *testing.B) {
 	}
 }
 
-// bootTime is how long the recorded boot took from init to booted.
+// bootTime returns how long the recorded boot took from init to booted.
 func bootTime(r recorded) (took time.Duration) {
 	for _, e := range r.Events {
 		if e.Stage == trace.Booted && e.Kind == trace.End {
@@ -83,11 +82,11 @@ func bootTime(r recorded) (took time.Duration) {
 	return took
 }
 
-// bytesRead is what the recorded boot received of its root.
+// bytesRead returns how much of its root the recorded boot received.
 func bytesRead(r recorded) int64 { return r.Status.Bytes["server"] + r.Status.Bytes["peer"] }
 
-// played has nodes boot from hello on, and returns what this process used and what theirs did. What firmware and
-// loader do is not in it.
+// played makes nodes boot from their registration on, and returns the processor time of this process and the costs of
+// theirs. Firmware and loader are not part of it.
 func (s *site) played(r recorded, telling bool) (time.Duration, playDone) {
 	s.t.Helper()
 	task := playTask{URL: fmt.Sprintf("https://127.0.0.1:%d", s.ports.Control), Key: s.keys.ServerPublic()}
@@ -95,7 +94,7 @@ func (s *site) played(r recorded, telling bool) (time.Duration, playDone) {
 		n := s.node(i + 1)
 		n.fast = true
 		cfg := n.load()
-		n.http.CloseIdleConnections() // one address has room for so many
+		n.http.CloseIdleConnections() // the connections of one address are limited
 		p := playBoot{Register: registrationOf(cfg)}
 		p.Register.Hardware = r.Hardware
 		if telling {
@@ -107,7 +106,7 @@ func (s *site) played(r recorded, telling bool) (time.Duration, playDone) {
 	s.clock.add(r.Uptime)
 	c := startChild(s.t, "nodes", task)
 	var done playDone
-	c.hear(&done) // it is there
+	c.hear(&done) // the process is ready
 	begun := cpuTime(s.t)
 	c.tell("go")
 	c.hear(&done)
@@ -118,7 +117,7 @@ func (s *site) played(r recorded, telling bool) (time.Duration, playDone) {
 	return used, done
 }
 
-// reportsOf is the recorded boot in small reports.
+// reportsOf returns the recorded boot as many small reports.
 func reportsOf(r recorded, cfg api.BootConfig) []api.ReportRequest {
 	var out []api.ReportRequest
 	for i, e := range r.Events {
@@ -134,7 +133,7 @@ func reportsOf(r recorded, cfg api.BootConfig) []api.ReportRequest {
 	return out
 }
 
-// playAll is the process that plays nodes, each with connections of its own.
+// playAll runs in the process that plays nodes. Each node has its own connections.
 func playAll(t *testing.T, in *bufio.Reader) {
 	d := json.NewDecoder(in)
 	var task playTask
@@ -192,7 +191,7 @@ func playPost(t *testing.T, client *http.Client, url, authorization string, in, 
 	}
 }
 
-// countDials counts what connections send.
+// countDials counts the bytes that connections send.
 func countDials(sent *atomic.Int64) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)

@@ -18,11 +18,11 @@ import (
 	"pando/internal/server/dashboard"
 )
 
-// OwnCertificate is the value of Config.DashboardCert for a certificate of the site's own authority.
+// OwnCertificate is the value of Config.DashboardCert for a certificate signed by the site's own authority.
 const OwnCertificate = "own"
 
-// checkDashboard refuses an address that others than this machine's users reach, unless there is TLS: pages and
-// passwords would go over the network for everybody to read.
+// checkDashboard refuses an address that other machines can reach, unless there is TLS: else pages and passwords would
+// be readable on the network.
 func (c Config) checkDashboard() error {
 	addr, open := c.Dashboard, c.DashboardOpen || c.MetricsOpen
 	if addr == "" || addr == "off" {
@@ -51,7 +51,7 @@ func (c Config) checkDashboard() error {
 	return nil
 }
 
-// onLoopback reports whether an address is one that only this machine reaches.
+// onLoopback reports whether only this machine reaches an address.
 func onLoopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -61,15 +61,15 @@ func onLoopback(addr string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// listenDashboard opens the dashboard's port. A site that boots without pages is better than one that does not, so
-// a port that is taken, or a certificate that cannot be read, is a warning.
+// listenDashboard opens the dashboard's port. A port that is taken or a certificate that cannot be read is only a
+// warning: a site that boots nodes without a dashboard is better than one that does not boot.
 func (s *Server) listenDashboard(ctx context.Context, l *listeners) {
 	if s.cfg.Dashboard == "" || s.cfg.Dashboard == "off" {
 		return
 	}
 	err := s.openCertificate()
 	if err == nil {
-		l.dashboard, err = listenTCP(ctx, "dashboard", s.cfg.Dashboard, new(atomic.Int64)) // people, not nodes
+		l.dashboard, err = listenTCP(ctx, "dashboard", s.cfg.Dashboard, new(atomic.Int64)) // its traffic is not counted
 	}
 	if err != nil {
 		s.log.Warn("no dashboard: "+err.Error(), "hint", "fix this, name another address with --dashboard, or off")
@@ -79,7 +79,7 @@ func (s *Server) listenDashboard(ctx context.Context, l *listeners) {
 	s.dashboardPort = port(l.dashboard)
 }
 
-// openCertificate makes or reads what browsers are shown.
+// openCertificate makes or reads the certificate for browsers.
 func (s *Server) openCertificate() (err error) {
 	switch s.cfg.DashboardCert {
 	case "":
@@ -102,7 +102,7 @@ func (s *Server) webNames() identity.WebNames {
 	}
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
-		s.log.Warn("certificate of the dashboard: addresses of this machine", "err", err)
+		s.log.Warn("dashboard certificate lacks this machine's addresses: they cannot be listed", "err", err)
 	}
 	for _, a := range addrs {
 		if p, ok := a.(*net.IPNet); ok {
@@ -114,7 +114,7 @@ func (s *Server) webNames() identity.WebNames {
 	return n
 }
 
-// webTLS is how the dashboard is served, nil for plain HTTP.
+// webTLS returns the TLS configuration of the dashboard, nil for plain HTTP.
 func (s *Server) webTLS() *tls.Config {
 	if s.web == nil {
 		return nil
@@ -122,7 +122,7 @@ func (s *Server) webTLS() *tls.Config {
 	return s.web.TLS()
 }
 
-// webHosts are the names under which the dashboard answers, beside addresses and localhost.
+// webHosts returns the host names that the dashboard accepts besides addresses and localhost.
 func (s *Server) webHosts() []string {
 	if s.web == nil {
 		return nil
@@ -133,7 +133,7 @@ func (s *Server) webHosts() []string {
 // DashboardPort is the port of the dashboard, 0 for none.
 func (s *Server) DashboardPort() uint16 { return s.dashboardPort }
 
-// dashboardRoutes is the site in a browser.
+// dashboardRoutes returns the handler of the dashboard's port.
 func (s *Server) dashboardRoutes() (http.Handler, error) {
 	cfg := dashboard.Config{API: api.OverHandler(s.socketRoutes()), Feed: s.registry, Door: s.access,
 		Secret: s.keys.SessionKey(), Open: s.cfg.DashboardOpen, Hosts: s.webHosts(), Now: s.now, Log: s.log}

@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// answered is what came back.
+// answered is a response.
 type answered struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// ask sends one request as a browser would, and follows no redirection.
+// ask sends one request like a browser, and follows no redirect.
 func ask(t testing.TB, method, url, cookie string, form []byte, header ...string) answered {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader(form))

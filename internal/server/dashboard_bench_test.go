@@ -66,8 +66,8 @@ func (s *site) appendAll(boots []registry.Boot, stage trace.Stage) {
 	}
 }
 
-// BenchmarkDashboard measures the map of ten thousand nodes in a browser: what is sent, how long it takes until it
-// is there, and how long a frame takes while five hundred nodes reboot.
+// BenchmarkDashboard measures the map of ten thousand nodes in a browser: the bytes sent, the time until it is shown,
+// and the time of a frame while five hundred nodes reboot.
 func BenchmarkDashboard(b *testing.B) {
 	s, base, token := startDashboard(b)
 	s.addImage()

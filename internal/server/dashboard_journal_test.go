@@ -10,8 +10,8 @@ import (
 	"pando/internal/server/logs"
 )
 
-// TestDashboardJournal: the end of a node's journal stands on its page, by unit and text, grows while somebody
-// looks, and goes on after the server was away. What a node says is text, whatever it is.
+// TestDashboardJournal: a node's page shows the end of its journal, filtered by unit and text. It grows live, also
+// after a restart of the server. Markup in a journal is shown as text.
 func TestDashboardJournal(t *testing.T) {
 	s, base, token := startDashboard(t, func(c *Config) { c.Logs = logs.On })
 	if !s.journals.Kept() {

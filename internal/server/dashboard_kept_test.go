@@ -8,7 +8,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// TestDashboardKept: a node's page has what it keeps, what it will keep, and what its next boot does to that.
+// TestDashboardKept: a node's page shows what the node keeps, what it will keep, and the pending orders about it.
 func TestDashboardKept(t *testing.T) {
 	site, base, token := startDashboard(t)
 	site.addImage()

@@ -13,8 +13,8 @@ import (
 	"pando/internal/trace"
 )
 
-// TestEveryPageIsLive: on each page something that happens is seen without a reload. The map, rollouts and storms
-// have tests of their own.
+// TestEveryPageIsLive: each page shows a new event without a reload. The map, rollouts and storms have tests of their
+// own.
 func TestEveryPageIsLive(t *testing.T) {
 	s, base, token := startDashboard(t)
 	s.addImage()
@@ -70,15 +70,14 @@ func TestEveryPageIsLive(t *testing.T) {
 		}
 		v.Until(x.after)
 		if v.Run(`window.sameDocument`) != "true" {
-			t.Errorf("%s was loaded anew", x.path)
+			t.Errorf("%s was loaded again", x.path)
 		}
 		v.Quiet(x.path)
 	}
 }
 
-// TestDashboardOutlivesARestart: while the server is away a page says so, and shows what it knew; when the server
-// is back, on the same port and with the same record, the page is live again, has what happened meanwhile, and was
-// not loaded anew.
+// TestDashboardOutlivesARestart: while the server is down a page says so, and shows its last content. When the server
+// is back, the page is live again and shows what happened meanwhile, without having been loaded again.
 func TestDashboardOutlivesARestart(t *testing.T) {
 	s, base, token := startDashboard(t)
 	s.addImage()
@@ -103,7 +102,7 @@ func TestDashboardOutlivesARestart(t *testing.T) {
 			t.Error("what was known is not shown while the server is away")
 		}
 		s.start()
-		// It happens before the page may have found the server again, and nobody tells it twice.
+		// This happens before the page may have found the server again, and is not repeated.
 		if round == 0 {
 			p.report(trace.Booted, r.Uptime)
 			v.Until(tile(2, "booted"))
@@ -114,7 +113,7 @@ func TestDashboardOutlivesARestart(t *testing.T) {
 		}
 		v.Until(live)
 		if v.Run(`window.sameDocument`) != "true" {
-			t.Error("the page was loaded anew")
+			t.Error("the page was loaded again")
 		}
 	}
 	for _, problem := range v.Problems() {

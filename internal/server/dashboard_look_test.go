@@ -13,16 +13,15 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// How a picture is compared: in fields of so many pixels, of which so many of a hundred may be off by more than so
-// much of 255. Fonts and browsers draw a little differently; a page without its style, or with a part missing, is
-// another picture.
+// Pictures are compared in fields of lookField pixels square. A field differs if a colour is off by more than lookApart
+// of 255; lookMay percent of the fields may differ, because fonts and browsers draw a little differently.
 const (
 	lookField = 16
 	lookApart = 20
 	lookMay   = 4
 )
 
-// looksAsEver compares what the window shows with how the page looked, in fields.
+// looksAsEver compares what the window shows with the stored picture of the page.
 func (v *visit) looksAsEver(name string) {
 	v.t.Helper()
 	shot, err := v.Picture(v.ctx)
@@ -73,7 +72,7 @@ func (v *visit) looksAsEver(name string) {
 	}
 }
 
-// coarse is a picture in fields of one colour each, a pixel a field.
+// coarse returns a picture with one pixel per field.
 func coarse(full image.Image) *image.RGBA {
 	b := full.Bounds()
 	out := image.NewRGBA(image.Rect(0, 0, b.Dx()/lookField, b.Dy()/lookField))
@@ -99,7 +98,7 @@ func coarse(full image.Image) *image.RGBA {
 	return out
 }
 
-// differing counts the fields that are far apart.
+// differing counts the fields whose colours differ too much.
 func differing(a *image.RGBA, b image.Image) (n int) {
 	for y := range a.Bounds().Dy() {
 		for x := range a.Bounds().Dx() {
@@ -116,7 +115,7 @@ func differing(a *image.RGBA, b image.Image) (n int) {
 	return n
 }
 
-// TestLookSeesADifference: pictures that differ in a band are told apart, those that differ by a shade are not.
+// TestLookSeesADifference: pictures that differ in a band are different, those that differ by a shade are not.
 func TestLookSeesADifference(t *testing.T) {
 	page := func(from, to int, shade uint8) *image.RGBA {
 		p := image.NewRGBA(image.Rect(0, 0, 320, 320))

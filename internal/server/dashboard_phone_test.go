@@ -12,14 +12,14 @@ import (
 	"pando/internal/trace"
 )
 
-// What a machine may say of itself: marks of writing direction, controls, and words without an end.
+// Text that a machine may report: direction marks, control characters, and endless words.
 const (
 	steering = "\u202eexe.dab\u202c \x1b[2J\u200b\u2066x\u2069 \u009b31m"
 	endless  = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 )
 
-// sayEverything has a machine put hostile and endless text wherever text of a node goes, and a node and a group have
-// the longest names there are.
+// sayEverything makes a machine report hostile and endless text in every text field, and gives a node and a group the
+// longest names.
 func (s *site) sayEverything() (node string, boot fleet.BootID) {
 	s.t.Helper()
 	s.policy(fleet.Open)
@@ -72,7 +72,7 @@ func (s *site) sayEverything() (node string, boot fleet.BootID) {
 	return node, cfg.Boot
 }
 
-// everyPage is the path of every page there is.
+// everyPage returns the path of every page.
 func (v *visit) everyPage(node string, boots ...fleet.BootID) []string {
 	v.t.Helper()
 	v.Open("/boots")
@@ -88,8 +88,8 @@ func (v *visit) everyPage(node string, boots ...fleet.BootID) []string {
 	return pages
 }
 
-// On a phone 360 pixels wide no page is wider than the screen, whatever stands on it, and what scrolls sideways shows
-// that. No page has a character of a machine that turns the direction of text or is not seen.
+// On a phone 360 pixels wide no page is wider than the screen, whatever its content, and parts that scroll sideways
+// show that. No page has a direction-changing or invisible character of a machine.
 func TestPagesOnAPhone(t *testing.T) {
 	s, base, token := startDashboard(t)
 	boot := s.populate()
@@ -105,7 +105,7 @@ func TestPagesOnAPhone(t *testing.T) {
 		v.Fits(path)
 		v.Keep(fmt.Sprintf("phone-%02d", i))
 		v.untouched(path)
-		// What is cut off at the side can be scrolled to, and its edge shows it.
+		// A part that is cut off at the side can be scrolled, and its edge shows that.
 		cut := v.Run(`[...document.querySelectorAll("body *")].filter(e => e.scrollWidth > e.clientWidth + 1 &&
 			e.clientWidth > 0 && !["visible", "clip"].includes(getComputedStyle(e).overflowX) &&
 			!getComputedStyle(e).clipPath.includes("inset")).map(e => e.tagName + "." + e.className + " " +
@@ -116,7 +116,7 @@ func TestPagesOnAPhone(t *testing.T) {
 	}
 }
 
-// untouched wants no character on the page, nor in its attributes, that steers what is shown.
+// untouched fails if a page or its attributes contain a character that changes how text is shown.
 func (v *visit) untouched(path string) {
 	v.t.Helper()
 	got := v.Run(`[...document.documentElement.outerHTML.matchAll(/[^\n\t\r\x20-\x7e\xa0-\uffff]|[\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\xad]/g)]

@@ -14,8 +14,8 @@ import (
 	"pando/internal/hooks"
 )
 
-// TestDashboardSwitchesANode: by its page, with the outcome on it without a reload, also when it takes longer than
-// a browser waits.
+// TestDashboardSwitchesANode: a node is switched on its page, which shows the result without a reload, also if it takes
+// longer than a browser waits.
 func TestDashboardSwitchesANode(t *testing.T) {
 	on, base, token := startDashboard(t)
 	s := switchedBy(t, on, fleet.Settings{})
@@ -59,7 +59,7 @@ func TestDashboardSwitchesANode(t *testing.T) {
 	}
 	v.Until(`document.querySelector(".outcome")?.innerText.includes("asked to shut down")`)
 	if v.Run(`window.sameDocument`) != "true" {
-		t.Error("the page was loaded anew")
+		t.Error("the page was loaded again")
 	}
 	v.Quiet("power")
 	v.Run(`document.querySelector(".outcome").scrollIntoView(), 0`)
@@ -71,7 +71,7 @@ func TestDashboardSwitchesANode(t *testing.T) {
 	c := loggedIn(t, base, token)
 	for _, x := range []struct{ action, sure, want string }{
 		{"cycle", "", "stop the programs that run on " + node},
-		{"stage", "yes", "none of what this page can do"},
+		{"stage", "yes", "this page cannot do"},
 		{"cycle", "yes", "the relay is stuck"},
 	} {
 		if got := c.power(t, node, x.action, x.sure); !strings.Contains(got, x.want) {
@@ -80,7 +80,7 @@ func TestDashboardSwitchesANode(t *testing.T) {
 	}
 }
 
-// desk is somebody who is logged in, without a browser.
+// desk is a logged-in user without a browser.
 type desk struct {
 	http.Client
 	base string
@@ -101,7 +101,7 @@ func loggedIn(t *testing.T, base, token string) *desk {
 	return d
 }
 
-// power sends the form of a node's page, and returns what comes.
+// power sends the form of a node's page, and returns the response.
 func (d *desk) power(t *testing.T, node, action, sure string) string {
 	t.Helper()
 	page := d.text(t, func() (*http.Response, error) { return d.Get(d.base + "/nodes/" + node) })

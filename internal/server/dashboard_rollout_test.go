@@ -13,7 +13,7 @@ import (
 	"pando/internal/trace"
 )
 
-// rolls begins a rollout of the version before. Its canary is asked to reboot, and does not.
+// rolls starts a rollout to the version before. Its canary is told to reboot, and does not.
 func (s *site) rolls() {
 	s.t.Helper()
 	client := api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile))
@@ -31,8 +31,8 @@ func (s *site) rolls() {
 	}
 }
 
-// TestDashboardLeadsARollout: begun, paused, gone on with and taken back by hand, each seen without a reload; and
-// not by a form that this site did not make.
+// TestDashboardLeadsARollout: a rollout is started, paused, resumed and aborted on the pages, which show each change
+// without a reload. A form that this site did not make is refused.
 func TestDashboardLeadsARollout(t *testing.T) {
 	s, base, token := startDashboard(t)
 	_, other := s.addImage(func(m *image.Manifest) { m.CommandLine = []string{"quiet", "before"} })
@@ -66,7 +66,7 @@ func TestDashboardLeadsARollout(t *testing.T) {
 	}
 	v.Until(state + ` === "paused"`)
 	if v.Run(`window.sameDocument`) != "true" {
-		t.Error("the page was loaded anew")
+		t.Error("the page was loaded again")
 	}
 	for _, step := range [][2]string{{"resume", "running"}, {"pause", "paused"}, {"abort", "roll"}} {
 		v.Until(fmt.Sprintf(`document.querySelector('form[action$="/%s"]')`, step[0]))
@@ -77,8 +77,7 @@ func TestDashboardLeadsARollout(t *testing.T) {
 	v.Quiet("a rollout")
 }
 
-// methods looks at the ways that are offered: all that there are, reboot unless somebody chooses, each with what it
-// means.
+// methods checks the offered boot methods: all of them, reboot by default, each with an explanation.
 func (v *visit) methods() {
 	v.t.Helper()
 	offered := v.Run(`[...document.querySelectorAll("#r-method option")].map(o => o.value).sort().join()`)

@@ -13,8 +13,7 @@ import (
 	"pando/internal/trace"
 )
 
-// feed records what a storm of some boots, which began at a moment, would have left: what the server moved, and who
-// fed whom.
+// feed records what a storm of some boots would have left: the server's traffic, and which nodes sent to which.
 func (s *site) feed(all []*replayed, began time.Time) {
 	s.t.Helper()
 	chance := rand.New(rand.NewPCG(1, 2))
@@ -63,8 +62,8 @@ func (s *site) feed(all []*replayed, began time.Time) {
 	}
 }
 
-// TestDashboardStorm: a storm that goes on is seen growing without a reload; its curves and who fed whom can be
-// pointed at, and are told as tables.
+// TestDashboardStorm: the page of a running storm grows without a reload. Its pictures show details under the pointer,
+// and have tables.
 func TestDashboardStorm(t *testing.T) {
 	s, base, token := startDashboard(t)
 	s.addImage()
@@ -95,7 +94,7 @@ func TestDashboardStorm(t *testing.T) {
 	v.Until(`document.querySelector("h1").innerText.startsWith("7")`)
 	v.Until(`document.body.innerText.includes("The server sends")`)
 	if v.Run(`window.sameDocument`) != "true" {
-		t.Error("the page was loaded anew")
+		t.Error("the page was loaded again")
 	}
 	point := func(selector string, x, y float64) {
 		t.Helper()

@@ -41,7 +41,7 @@ func readRecorded(t testing.TB) recorded {
 	return r
 }
 
-// replay boots a node as the recording has it, up to a stage.
+// replay plays the recorded boot up to a stage.
 func (n *node) replay(r recorded, until trace.Stage) fleet.BootID {
 	n.t.Helper()
 	p := n.play(r)
@@ -50,16 +50,16 @@ func (n *node) replay(r recorded, until trace.Stage) fleet.BootID {
 	return p.boot
 }
 
-// replayed is a boot that is on its way.
+// replayed is a boot in progress.
 type replayed struct {
 	*node
 	recorded
 	boot    fleet.BootID
 	session string
-	slow    float64 // stretches the times of the recording
+	slow    float64 // multiplies the times of the recording
 }
 
-// play boots a node until it has said hello.
+// play boots a node until it has registered.
 func (n *node) play(r recorded) *replayed {
 	n.t.Helper()
 	cfg := n.load()
@@ -72,7 +72,7 @@ func (n *node) play(r recorded) *replayed {
 	return &replayed{n, r, cfg.Boot, resp.Session, 1}
 }
 
-// report sends what the recording has up to a stage, as of a time since init.
+// report sends the recorded events up to a stage, as of a time since init.
 func (p *replayed) report(until trace.Stage, uptime time.Duration) {
 	p.t.Helper()
 	report := api.ReportRequest{Boot: p.boot, Uptime: uptime}
@@ -132,7 +132,7 @@ func startDashboard(t testing.TB, change ...func(*Config)) (s *site, base, token
 	return s, "http://" + s.cfg.Dashboard, made.Secret
 }
 
-// populate boots a fleet from the recording: most are up, one failed, one is on its way, one waits to be adopted.
+// populate plays a fleet from the recording: most nodes are up, one failed, one boots, one waits for adoption.
 func (s *site) populate() (up fleet.BootID) {
 	s.t.Helper()
 	r := readRecorded(s.t)
@@ -197,8 +197,8 @@ func (s *site) populate() (up fleet.BootID) {
 	return up
 }
 
-// TestDashboardPages looks at every page as a browser shows it: nothing is complained of, nothing is asked
-// elsewhere, and axe-core finds nothing, light, dark and on a phone.
+// TestDashboardPages opens every page in a browser: no errors, no requests to other hosts, and no findings of axe-core,
+// in light, dark and on a phone.
 func TestDashboardPages(t *testing.T) {
 	s, base, token := startDashboard(t)
 	boot := s.populate()
@@ -274,8 +274,8 @@ func TestDashboardPages(t *testing.T) {
 	}
 }
 
-// TestDashboardIsLive: a boot appears on the open map without a reload, an action changes a node, and after a
-// restart of the server the page goes on, with the session that it had.
+// TestDashboardIsLive: a boot appears on the open map without a reload, an action changes a node, and after a restart
+// of the server the page goes on with the same session.
 func TestDashboardIsLive(t *testing.T) {
 	s, base, token := startDashboard(t)
 	s.addImage()
@@ -296,7 +296,7 @@ func TestDashboardIsLive(t *testing.T) {
 	v.Until(fmt.Sprintf(tile, 2) + `.includes("booting")`)
 	v.Until(`document.getElementById("pulse").textContent === "live"`)
 	if v.Run(`window.sameDocument`) != "true" {
-		t.Error("the page was loaded anew")
+		t.Error("the page was loaded again")
 	}
 	v.Problems() // the connection that was lost, among them
 	group := "lab"
@@ -314,8 +314,8 @@ func TestDashboardIsLive(t *testing.T) {
 	v.Quiet("after the restart")
 }
 
-// TestDashboardDoor: nothing is told without a session; a session ends with its token; what another site has a
-// browser send does nothing.
+// TestDashboardDoor: without a session nothing is shown; a session ends with its token; requests that another site
+// makes a browser send do nothing.
 func TestDashboardDoor(t *testing.T) {
 	s, base, token := startDashboard(t)
 	s.addImage()

@@ -1,17 +1,22 @@
 package server
 
 import (
+	"context"
 	"fmt"
+	"net"
+	"net/netip"
 	"slices"
 
 	"pando/internal/api"
+	"pando/internal/bootlog"
 	"pando/internal/dhcp"
 	"pando/internal/registry"
 	"pando/internal/server/boots"
 	"pando/internal/tftp"
+	"pando/internal/trace"
 )
 
-// dhcpStatus is what the DHCP part does, for the operator.
+// dhcpStatus returns the state of the DHCP server for operators.
 func (s *Server) dhcpStatus(tx *registry.Tx) (api.DHCP, error) {
 	out := api.DHCP{Mode: string(s.cfg.DHCP.Mode)}
 	if out.Mode == "" {
@@ -27,10 +32,14 @@ func (s *Server) dhcpStatus(tx *registry.Tx) (api.DHCP, error) {
 			out.Addresses = api.DHCPAddresses(use)
 		}
 	}
-	for i, st := range s.DHCP() {
-		if i == 0 {
-			out.Interface = st.Interface
-		}
+	addStates(&out, s.DHCP())
+	return out, nil
+}
+
+// addStates adds how DHCP stands on each interface.
+func addStates(out *api.DHCP, states []dhcp.State) {
+	for _, st := range states {
+		out.Interfaces = append(out.Interfaces, st.Interface)
 		if st.StoppedFor.IsValid() {
 			out.StoppedFor = st.StoppedFor.String()
 		}
@@ -40,15 +49,57 @@ func (s *Server) dhcpStatus(tx *registry.Tx) (api.DHCP, error) {
 	}
 	slices.Sort(out.Others)
 	out.Others = slices.Compact(out.Others)
-	return out, nil
 }
 
-// givesAddresses reports whether nodes have their addresses, and so their resolvers, from this server.
+// dhcpPorts are the ports of DHCP, on its interfaces.
+func dhcpPorts(states []dhcp.State) []api.Port {
+	var names []string
+	for _, st := range states {
+		names = append(names, st.Interface)
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return []api.Port{{Net: "udp", Number: dhcp.ServerPort, Use: "DHCP", Interfaces: names},
+		{Net: "udp", Number: dhcp.BootPort, Use: "proxyDHCP", Interfaces: names}}
+}
+
+// portsForNodes are the ports that nodes reach this server at.
+func (s *Server) portsForNodes() []api.Port {
+	out := dhcpPorts(s.DHCP())
+	l := s.listeners
+	if l == nil {
+		return out
+	}
+	add := func(p api.Port, at net.Addr) {
+		a, err := netip.ParseAddrPort(at.String())
+		if err != nil {
+			return
+		}
+		p.Number = a.Port()
+		if ip := a.Addr().Unmap(); !ip.IsUnspecified() {
+			p.Address = ip
+		}
+		out = append(out, p)
+	}
+	if l.tftp != nil {
+		p := api.Port{Net: "udp", Use: "TFTP"}
+		if names := s.loaders.Sent(); len(names) > 0 {
+			p.File = names[0]
+		}
+		add(p, l.tftp.LocalAddr())
+	}
+	add(api.Port{Net: "tcp", Use: "boot files and images"}, l.data.Addr())
+	add(api.Port{Net: "tcp", Use: "control port"}, l.control.Addr())
+	return out
+}
+
+// givesAddresses reports whether nodes get their addresses, and so their resolvers, from this server.
 func (s *Server) givesAddresses() bool {
 	return s.cfg.DHCP.Mode == dhcp.Own && s.dhcpStopped() == ""
 }
 
-// dhcpStopped says why no addresses are given for now, "" when they are.
+// dhcpStopped says why this server gives no addresses at present, "" if it gives them.
 func (s *Server) dhcpStopped() string {
 	for _, st := range s.DHCP() {
 		if st.StoppedFor.IsValid() {
@@ -58,7 +109,7 @@ func (s *Server) dhcpStopped() string {
 	return ""
 }
 
-// ownSubnets are the subnets in which nodes can get addresses from this server; none where it is told to give none.
+// ownSubnets returns the subnets in which this server gives addresses; none unless the DHCP mode is dhcp.Own.
 func (s *Server) ownSubnets() []dhcp.Subnet {
 	if s.cfg.DHCP.Mode != dhcp.Own {
 		return nil
@@ -66,16 +117,16 @@ func (s *Server) ownSubnets() []dhcp.Subnet {
 	return s.cfg.DHCP.Subnets
 }
 
-// dhcpOff reports whether DHCP is another server's business altogether.
+// dhcpOff reports whether this server answers no DHCP at all.
 func (s *Server) dhcpOff() bool { return s.cfg.DHCP.Mode == dhcp.Off || s.cfg.DHCP.Mode == "" }
 
-// observeTFTP counts a TFTP transfer and puts it into the boot of its machine.
+// observeTFTP counts a TFTP transfer and adds it to the boot of its machine.
 func (s *Server) observeTFTP(t tftp.Transfer) {
 	s.countTFTP(t)
 	s.booter.ObserveTFTP(t)
 }
 
-// places are the base URLs of objects that nodes shall ask before this server.
+// places returns the base URLs at which nodes look for objects before they ask this server.
 func (s *Server) places() []string {
 	if s.cfg.Direct == nil {
 		return nil
@@ -84,4 +135,14 @@ func (s *Server) places() []string {
 		return []string{u}
 	}
 	return nil
+}
+
+// warnOfDHCP records a warning that is about no node.
+func (s *Server) warnOfDHCP(message, hint string) {
+	ctx, cancel := context.WithTimeout(context.Background(), bootlog.RecordTime)
+	defer cancel()
+	event := trace.Event{Time: s.now(), Stage: trace.DHCP, Kind: trace.Fail, Message: message, Hint: hint}
+	if _, err := s.registry.Append(ctx, event); err != nil {
+		s.log.Warn("event cannot be recorded", "event", message, "err", err)
+	}
 }

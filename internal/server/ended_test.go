@@ -11,8 +11,8 @@ import (
 	"pando/internal/trace"
 )
 
-// TestSwitchesItselfOff: a version whose machine switches itself off before it is up has failed there and then. Its
-// rollout waits for nothing more.
+// TestSwitchesItselfOff: a version whose machine powers off before it is up has failed at that moment. Its rollout does
+// not wait any longer.
 func TestSwitchesItselfOff(t *testing.T) {
 	r := startRolling(t, 2)
 	began := r.begin(fleet.RolloutPlan{Canary: "1", MaxUnavailable: "2", Soak: time.Hour})
@@ -62,8 +62,8 @@ func TestSwitchesItselfOff(t *testing.T) {
 	}
 }
 
-// TestRootLost: a node that restarts because nobody answers reads of its root says so, and is not shown as up. Its next
-// boot tells why the one before ended.
+// TestRootLost: a node that restarts because reads of its root get no answer reports that, and is not shown as up. Its
+// next boot says why the one before ended.
 func TestRootLost(t *testing.T) {
 	r := startRolling(t, 1)
 	p := r.nodes[0]

@@ -15,8 +15,8 @@ import (
 	"pando/internal/trace"
 )
 
-// A node that reports without end, as much as a report takes each time, fills neither the server's disk nor an answer:
-// what its boot keeps is bounded in bytes, the rest is counted, and what the boot reaches is there all the same.
+// A node that sends the largest reports without end fills neither the server's disk nor an answer: the events of its
+// boot are limited in bytes, the rest is counted, and the stages that the boot reaches are kept all the same.
 func TestNodeThatReportsWithoutEnd(t *testing.T) {
 	s := startSite(t)
 	s.addImage()

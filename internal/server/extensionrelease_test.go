@@ -11,8 +11,8 @@ import (
 	"pando/internal/registry"
 )
 
-// TestBuiltExtensionReachesNobody: a build of an extension changes nothing on nodes that have the extension; a tag that
-// is moved, or a release that is asked for, does. The first one for another version of the image is for its nodes.
+// TestBuiltExtensionReachesNobody: a build of an extension changes nothing on nodes that have the extension; a moved
+// tag or a requested release does. The first build for another version of the image goes to its nodes.
 func TestBuiltExtensionReachesNobody(t *testing.T) {
 	s := startSite(t)
 	old := s.withSystemd("252.1")
@@ -54,7 +54,7 @@ func TestBuiltExtensionReachesNobody(t *testing.T) {
 	if !slices.Equal(kept, []string{fleet.LatestTag}) {
 		t.Errorf("kept are %v", kept)
 	}
-	over("built anew", old, first)
+	over("built again", old, first)
 	if _, err := c.SetTag(ctx, "tools", fleet.LatestTag, api.TagSet{Ref: fleet.Ref("tools@" + second)}); err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestBuiltExtensionReachesNobody(t *testing.T) {
 	if _, kept = built(old, "4", false); len(kept) != 1 {
 		t.Errorf("kept are %v", kept)
 	}
-	over("built anew for the old version", old, second)
+	over("built again for the old version", old, second)
 	last, kept := built(old, "5", true)
 	if kept != nil {
 		t.Errorf("a release leaves %v", kept)

@@ -17,7 +17,7 @@ import (
 	"pando/internal/trace"
 )
 
-// addExtension makes an extension of a version known.
+// addExtension adds an extension of a version.
 func (s *site) addExtension(c *api.Client, name string, base fleet.Digest) (fleet.Digest, error) {
 	s.t.Helper()
 	return s.addExtensionOf(
@@ -72,8 +72,8 @@ func refusedWith(t *testing.T, what string, err error, text string) {
 	}
 }
 
-// A node that runs is told of what its group says, once it has not what it should have; what it says that it has is
-// shown, and kept.
+// A running node is told when its group's extensions differ from its own. The extensions that it reports are shown and
+// recorded.
 func TestExtensionsOfARunningNode(t *testing.T) {
 	s := startSite(t)
 	base := s.withSystemd("252.1")
@@ -137,8 +137,8 @@ func TestExtensionsOfARunningNode(t *testing.T) {
 	}
 }
 
-// An extension that came without a boot pack gets one of all that it has, which is assigned with it; where peers
-// are off, the pack is told all the same, and no swarm.
+// An extension without a boot pack gets one of its whole content, which is assigned with it. With peers off, the pack
+// is assigned all the same, but no swarm.
 func TestExtensionsArePacked(t *testing.T) {
 	s := startSite(t)
 	base := s.withSystemd("252.1")
@@ -190,12 +190,12 @@ func TestExtensionsArePacked(t *testing.T) {
 	s.packs.Look(tools)
 	s.packs.Look(base)
 	if again := s.packed(tools, "", func(bootpack.Record) bool { return s.packs.Waiting() == 0 }); again.Sequence != 1 {
-		t.Errorf("it was packed anew: %+v", again)
+		t.Errorf("it was packed again: %+v", again)
 	}
 }
 
-// An image and an extension that was not made on it are refused together, wherever they come together; a tag of
-// which there is one for either version is that.
+// An image with an extension that was not made for it is refused, wherever the two are combined. A tag with a version
+// of the extension for each image version fits both.
 func TestExtensionsOfOtherVersions(t *testing.T) {
 	s := startSite(t)
 	old := s.withSystemd("252.1")
@@ -216,7 +216,7 @@ func TestExtensionsOfOtherVersions(t *testing.T) {
 	refusedWith(t, "a rollout", err, "extension tools was made on")
 	tools := fleet.Ref("tools")
 	_, err = c.SetGroup(ctx, "lab", api.GroupSet{Image: &tools})
-	refusedWith(t, "an extension as an image", err, "boots nothing")
+	refusedWith(t, "an extension as an image", err, "cannot boot")
 	_, err = c.SetGroup(
 		ctx,
 		"lab",

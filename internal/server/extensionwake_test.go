@@ -15,7 +15,7 @@ import (
 	"pando/internal/swarm"
 )
 
-// woken stands for a node at an address, and checks whether it was woken.
+// woken plays a node at an address. waits checks whether the node was woken.
 func (s *site) woken(addr string) (waits func(what string, want bool)) {
 	s.t.Helper()
 	conn, err := net.ListenPacket("udp", net.JoinHostPort(addr, strconv.Itoa(swarm.Port)))
@@ -37,10 +37,10 @@ func (s *site) woken(addr string) (waits func(what string, want bool)) {
 	}
 }
 
-// Whatever changes the extensions of nodes that run has them look at once: a setting, a fleet file, a tag that
-// moves, a version that a tag comes to. What does not, or is only tried, does not.
+// Every change of the extensions of running nodes wakes them: a setting, a fleet file, a moved tag, a new version of a
+// tag. Other changes and dry runs do not.
 func TestExtensionsAreFollowedAtOnce(t *testing.T) {
-	s := startSite(t)
+	s := startAlone(t)
 	base := s.withSystemd("252.1")
 	c, ctx := operatorOf(t, s), t.Context()
 	s.boot(1, "")
@@ -106,7 +106,7 @@ func TestExtensionsAreFollowedAtOnce(t *testing.T) {
 	}
 }
 
-// The bill of materials of an extension has what was installed for it, of the distribution that it was made on.
+// The bill of materials of an extension lists what was installed for it, with the distribution of its image.
 func TestExtensionSBOM(t *testing.T) {
 	s := startSite(t)
 	_, base := s.addRoot(map[string][]byte{"etc/os-release": []byte("ID=debian\nVERSION_ID=\"12\"\n")})

@@ -17,7 +17,7 @@ import (
 	"pando/internal/trace"
 )
 
-// faultsOf is what is wrong with each machine.
+// faultsOf returns the fault of each machine.
 func (s *site) faultsOf() map[fleet.MAC]*api.Fault {
 	s.t.Helper()
 	s.faults.Forget()
@@ -35,8 +35,8 @@ func (s *site) faultsOf() map[fleet.MAC]*api.Fault {
 	return out
 }
 
-// TestFailedBoots: machines that vanish where only the server can see it, and nodes that say what is wrong. Each is
-// found by its node's latest boot, with what to do; the ones that do well are not.
+// TestFailedBoots: machines that vanish where only the server can see it, and nodes that report errors. Each fault is
+// found in its node's latest boot, with a hint; good boots have none.
 func TestFailedBoots(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -127,7 +127,7 @@ func TestFailedBoots(t *testing.T) {
 		!strings.Contains(text, "[    1.5] e1000: link is down") {
 		t.Errorf("console:\n%s", text)
 	}
-	// The next try sends what the kernel said since, and what it said before once more.
+	// The next try sends new kernel messages, and repeats the old ones.
 	cable.fail(
 		cfg,
 		trace.Link,
@@ -141,7 +141,7 @@ func TestFailedBoots(t *testing.T) {
 	}
 }
 
-// fail reports the failure of a stage, and what the kernel says.
+// fail reports the failure of a stage, with kernel messages.
 func (n *node) fail(cfg api.BootConfig, stage trace.Stage, message, console string) {
 	n.t.Helper()
 	if e := n.post("/v1/node/events", "Boot "+cfg.Token,
@@ -152,8 +152,8 @@ func (n *node) fail(cfg api.BootConfig, stage trace.Stage, message, console stri
 	}
 }
 
-// TestKernelPanic: what a kernel says by netconsole is its boot's console, and a panic is found also long after the
-// boot and by a server that has been started anew.
+// TestKernelPanic: kernel messages by netconsole are in their boot's console, and a panic is found also long after the
+// boot, and by a restarted server.
 func TestKernelPanic(t *testing.T) {
 	s := startSite(t, func(c *Config) { c.Netconsole = "127.0.0.1:0" })
 	s.addImage()
@@ -200,7 +200,7 @@ func TestKernelPanic(t *testing.T) {
 	}
 }
 
-// TestConsoleIsBounded: a machine that talks for ever keeps what it said last.
+// TestConsoleIsBounded: of endless kernel messages the last ones are kept.
 func TestConsoleIsBounded(t *testing.T) {
 	s := startSite(t)
 	id := fleet.BootID("0123456789abcdef")

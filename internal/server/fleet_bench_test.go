@@ -18,8 +18,8 @@ import (
 	"pando/internal/trace"
 )
 
-// BenchmarkFleet measures what a server of 10,000 nodes is asked most, over its socket: import, list, a set, a
-// change of one node, and an event of a node as the registry appends it.
+// BenchmarkFleet measures the most common requests to a server of 10,000 nodes, over its socket: import, list, a node
+// set, a change of one node; and the append of an event.
 func BenchmarkFleet(b *testing.B) {
 	const nodes = 10_000
 	s, c := startBench(b)

@@ -19,8 +19,8 @@ func (s *site) release(c *api.Client, arg string) fleet.Digest {
 	return d
 }
 
-// A group and a node that are given an image boot the version that its name means then. A build releases nothing: a
-// rollout does. Who follows a tag says so, and boots each version at once.
+// A group and a node that are given an image name boot the version that it names now. A build does not change that; a
+// rollout does. A group that follows a tag boots each new version of it.
 func TestBuildReleasesNothing(t *testing.T) {
 	s, ctx := startSite(t), t.Context()
 	c := operatorOf(t, s)
@@ -76,11 +76,11 @@ func TestBuildReleasesNothing(t *testing.T) {
 	_, err = c.SetGroup(ctx, "kiosks", api.GroupSet{Image: &short, Follow: true})
 	wantCode(t, err, api.BadRequest, "cannot be followed")
 	_, err = c.SetGroup(ctx, "kiosks", api.GroupSet{Follow: true})
-	wantCode(t, err, api.BadRequest, "no tag is named")
+	wantCode(t, err, api.BadRequest, "no tag to follow is named")
 }
 
-// A fleet file that names a tag means the version that the tag names when it is applied; a group that follows this tag
-// goes on following it, so a file from before changes nothing.
+// A fleet file with a tag means the version of the tag when the file is applied. A group that follows this tag already
+// goes on following it, so that an old file changes nothing.
 func TestApplyPinsATag(t *testing.T) {
 	s, ctx := startSite(t), t.Context()
 	c := operatorOf(t, s)
@@ -98,9 +98,19 @@ func TestApplyPinsATag(t *testing.T) {
 	if got := steps(apply(t, c, file)); !slices.Equal(got, want) {
 		t.Errorf("steps %q, want %q", got, want)
 	}
+	// The same file again releases no build. A rollout does, or a version that is named.
 	v2 := s.release(c, "two")
+	again := apply(t, c, file)
+	if got := steps(again); len(got) > 0 {
+		t.Errorf("the same file again does %q", got)
+	}
+	note := "group other stays at lab@" + v1.Short() + "; lab:latest names lab@" + v2.Short() +
+		" now: pando rollout start @other brings it"
+	if !slices.Equal(again.Notes, []string{note}) {
+		t.Errorf("it notes %q, want %q", again.Notes, note)
+	}
+	file.Groups[1].Image = fleet.Ref("lab@" + v2)
 	want = []string{"change group other image: lab@" + v1.Short() + " -> lab@" + v2.Short()}
-	file.DryRun = true
 	if got := steps(apply(t, c, file)); !slices.Equal(got, want) {
 		t.Errorf("steps %q, want %q", got, want)
 	}

@@ -20,7 +20,7 @@ import (
 	"pando/internal/trace"
 )
 
-// lease commits a lease for a MAC, as the DHCP part does before it acknowledges it.
+// lease commits a lease for a MAC, as the DHCP server does before it acknowledges it.
 func (s *site) lease(mac fleet.MAC, addr string) error {
 	client := netboot.Client{Kind: netboot.PXE, Arch: netboot.BIOS}
 	known, err := s.booter.Snapshot(s.t.Context(), dhcp.Request{MAC: mac, Client: client}, nil)
@@ -34,7 +34,7 @@ func (s *site) lease(mac fleet.MAC, addr string) error {
 		Leases: []fleet.Lease{{Addr: a, MAC: mac, Expires: s.now().Add(time.Hour)}}})
 }
 
-// withToken is a client that has a token.
+// withToken returns a client with a token.
 func (s *site) withToken(secret string) *api.Client {
 	s.t.Helper()
 	c, err := api.OverTLS(fmt.Sprintf("127.0.0.1:%d", s.ports.Control), secret)
@@ -61,7 +61,7 @@ func (s *site) bootsUp(n *node) fleet.BootID {
 	return id
 }
 
-// emptyDisk takes away what fillDisk wrote.
+// emptyDisk removes what fillDisk wrote.
 func emptyDisk(t *testing.T, dir string) {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join(dir, "filler*"))
@@ -73,8 +73,8 @@ func emptyDisk(t *testing.T, dir string) {
 	}
 }
 
-// A server whose disk is full to the last byte boots the nodes that it knows, tells of their boots, says that the disk
-// is full and what to do, refuses the rest, and starts anew. With room again all is as before.
+// A server whose disk is completely full still boots known nodes, shows their boots, reports the full disk with a hint,
+// refuses other changes, and can restart. With free space everything works as before.
 func TestKnownNodesBootOnAFullDisk(t *testing.T) {
 	s := startSite(t, onSmallDisk(t))
 	s.addImage()
@@ -120,7 +120,7 @@ func TestKnownNodesBootOnAFullDisk(t *testing.T) {
 	}
 	full()
 	s.stop()
-	fillDisk(t, s.cfg.Dir) // others take the room of what the stop removed
+	fillDisk(t, s.cfg.Dir) // fills the space that the stop has freed
 	s.start()
 	admin = s.withToken(made.Secret)
 	full()
@@ -140,7 +140,7 @@ func TestKnownNodesBootOnAFullDisk(t *testing.T) {
 	}
 }
 
-// wantFull wants an error that says that the disk is full, and what to do.
+// wantFull fails unless an error says that the disk is full, with a hint.
 func wantFull(t *testing.T, what string, err error) {
 	t.Helper()
 	var e *api.Error

@@ -10,8 +10,8 @@ import (
 	"pando/internal/trace"
 )
 
-// Register reports whether the node had a cache on a disk in its last boot that said something of it: only where the
-// group keeps one, and never of the boot itself, or of another node.
+// Registration tells a node whether it had a cache on disk in the last boot that reported one: only if the group keeps
+// a cache, and never by reports of this boot or of another node.
 func TestRegistrationKnowsTheCache(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -54,9 +54,9 @@ func TestRegistrationKnowsTheCache(t *testing.T) {
 		cached bool
 	}{
 		{pc, fleet.CacheDisk, "none", false},
-		{pc, fleet.CacheDisk, "/dev/sda1", false}, // which it had not before
+		{pc, fleet.CacheDisk, "/dev/sda1", false}, // the node had no cache before
 		{other, fleet.CacheDisk, "", false},
-		{pc, fleet.CacheDisk, "", true}, // and is broken off
+		{pc, fleet.CacheDisk, "", true}, // the boot is broken off
 		{pc, fleet.CacheDisk, "/dev/sdb1", true},
 		{pc, fleet.CacheNone, "", false},
 		{pc, fleet.CacheRAM, "", false},

@@ -63,13 +63,22 @@ type site struct {
 	stop  func()
 	cfg   Config
 
-	samples bool // what the server moves is noted, from the next start on: how much that is depends on this machine
+	samples bool // record the server's traffic after the next start; it depends on this machine
 
-	rested chan struct{} // boot packs were looked at, and there is nothing left to look at
+	rested chan struct{} // receives when no boot pack is left to make
 }
 
-// startSite runs a server in a new directory.
+// startSite runs a server in a new directory, beside the sites of other tests.
 func startSite(t testing.TB, change ...func(*Config)) *site {
+	t.Helper()
+	if t, ok := t.(*testing.T); ok {
+		t.Parallel()
+	}
+	return startAlone(t, change...)
+}
+
+// startAlone is startSite for a test that has a site already, or that needs a port or the processors for itself.
+func startAlone(t testing.TB, change ...func(*Config)) *site {
 	t.Helper()
 	s := &site{t: t, dir: t.TempDir(), clock: newClock(), rested: make(chan struct{}, 1)}
 	agent := filepath.Join(s.dir, "agent")
@@ -117,10 +126,10 @@ func (s *site) start() {
 	srv.packs.Idle = func() {
 		select {
 		case s.rested <- struct{}{}:
-		default: // somebody was told already
+		default: // a value is waiting already
 		}
 	}
-	// Nothing listens for DHCP on loopback; the tests tell what it would have seen.
+	// No DHCP server listens on loopback; the tests call what it would call.
 	if err := srv.Listen(s.t.Context()); err != nil {
 		s.t.Fatal(err)
 	}
@@ -222,16 +231,17 @@ func (s *site) policy(p fleet.AdoptionPolicy) {
 type node struct {
 	*site
 	mac  fleet.MAC
-	addr netip.Addr // its own
+	addr netip.Addr // the node's own address
 	http *http.Client
-	fast bool // takes no time on the clock
+	fast bool // the clock does not advance
 
 	serial string // that its firmware says; "": S1
+	uuid   string // the same; "": none
 
-	brisk time.Duration // takes so much less time; 0: no less
+	brisk time.Duration // subtracted from each wait; 0: nothing
 }
 
-// wait lets time pass.
+// wait advances the clock.
 func (n *node) wait(d time.Duration) {
 	if !n.fast {
 		n.clock.add(d / max(n.brisk, 1))
@@ -252,7 +262,7 @@ func (s *site) nodeAt(n byte, addr netip.Addr) *node {
 	}
 }
 
-// observeDHCP plays what the DHCP part tells of one packet.
+// observeDHCP plays what the DHCP server reports of one packet.
 func (s *site) observeDHCP(seen dhcp.Seen) {
 	s.t.Helper()
 	known, err := s.booter.Snapshot(s.t.Context(), dhcp.Request{MAC: seen.MAC, Client: seen.Client}, nil)
@@ -265,9 +275,9 @@ func (s *site) observeDHCP(seen dhcp.Seen) {
 	s.countDHCP(seen)
 }
 
-// exchange plays what the DHCP part tells of a whole exchange by firmware or iPXE.
+// exchange plays what the DHCP server reports of a whole exchange of firmware or iPXE.
 func (n *node) exchange(kind netboot.Kind) {
-	client := netboot.Client{Kind: kind, Arch: netboot.BIOS, UUID: "6d2e6c1a-0000-4000-8000-000000000001"}
+	client := netboot.Client{Kind: kind, Arch: netboot.BIOS, UUID: packetUUID}
 	n.observeDHCP(dhcp.Seen{Time: n.now(), MAC: n.mac, Message: "DISCOVER", Client: client, Reply: "OFFER"})
 	n.wait(300 * time.Millisecond)
 	n.observeDHCP(dhcp.Seen{Time: n.now(), MAC: n.mac, Message: "REQUEST", Client: client, Requested: n.addr})
@@ -299,12 +309,12 @@ func (n *node) get(path string, header ...string) (int, []byte) {
 	return res.StatusCode, b
 }
 
-// script asks for the boot script.
+// script requests the boot script.
 func (n *node) script() string {
 	n.t.Helper()
 	status, b := n.get(
 		"/boot/script?mac=" + strings.ReplaceAll(n.mac.String(), ":", "-") + "&ip=" + n.addr.String() + "&serial.hex=" +
-			hex.EncodeToString([]byte(cmp.Or(n.serial, "S1"))),
+			hex.EncodeToString([]byte(cmp.Or(n.serial, "S1"))) + "&uuid=" + n.uuid,
 	)
 	if status != 200 {
 		n.t.Fatalf("script: status %d: %s", status, b)
@@ -312,7 +322,7 @@ func (n *node) script() string {
 	return string(b)
 }
 
-// admitted asks for the boot script until it is more than a place in the queue, and tells how often that was.
+// admitted requests the boot script until the node is admitted, and returns how often it had to wait.
 func (n *node) admitted() (script string, waited int) {
 	n.t.Helper()
 	for ; ; waited++ {
@@ -321,7 +331,7 @@ func (n *node) admitted() (script string, waited int) {
 			return script, waited
 		}
 		n.wait(time.Second)
-		time.Sleep(20 * time.Millisecond) // its sleep, for the processor's sake: nothing depends on how long it is
+		time.Sleep(20 * time.Millisecond) // the node's sleep; its length does not matter
 	}
 }
 
@@ -376,7 +386,7 @@ func trust(t testing.TB, initramfs []byte) api.BootConfig {
 	return api.BootConfig{}
 }
 
-// post sends JSON over the control channel and decodes the answer.
+// post sends JSON to the control port and decodes the answer.
 func (n *node) post(path, authorization string, in, out any) *api.Error {
 	n.t.Helper()
 	status, b := n.postRaw(path, authorization, in)
@@ -396,7 +406,7 @@ func (n *node) post(path, authorization string, in, out any) *api.Error {
 	return nil
 }
 
-// postRaw does the same, and returns the answer as it is.
+// postRaw is like post and returns the raw answer.
 func (n *node) postRaw(path, authorization string, in any) (int, []byte) {
 	n.t.Helper()
 	body, err := json.Marshal(in)
@@ -427,7 +437,7 @@ func (n *node) postRaw(path, authorization string, in any) (int, []byte) {
 	return res.StatusCode, b
 }
 
-// load does everything up to /init: exchanges, script, kernel, initramfs.
+// load plays everything up to /init: exchanges, script, kernel, initramfs.
 func (n *node) load() api.BootConfig {
 	n.t.Helper()
 	n.exchange(netboot.PXE)
@@ -492,10 +502,13 @@ func (s *site) progress(id fleet.BootID) trace.Progress {
 	return p[id].Progress
 }
 
-// flushHistory writes events that are written behind.
+// flushHistory waits until queued events are written.
 func (s *site) flushHistory() {
 	s.t.Helper()
 	if err := s.boots.Flush(s.t.Context()); err != nil {
 		s.t.Fatal(err)
 	}
 }
+
+// packetUUID is what the DHCP packets of all machines say of their firmware.
+const packetUUID = "4c4c4544-0042-3510-8052-b4c04f4e3732"

@@ -23,11 +23,11 @@ func (s *site) settled() {
 		if seq >= s.registry.Last() {
 			return
 		}
-		time.Sleep(5 * time.Millisecond) // for the processor's sake: nothing depends on how long it is
+		time.Sleep(5 * time.Millisecond) // the length does not matter
 	}
 }
 
-// bootMany boots nodes one after another, each a little other than the one before.
+// bootMany plays boots of nodes one after another, each slightly different from the one before.
 func (s *site) bootMany(from, n byte, r recorded, slow float64) {
 	s.t.Helper()
 	for i := range n {
@@ -38,9 +38,8 @@ func (s *site) bootMany(from, n byte, r recorded, slow float64) {
 	}
 }
 
-// TestBootHistory: boots stay in the history with group, version and class; two versions are compared, the slower
-// one and its stage are named, and boots of one version are not taken for different. What was recorded survives a
-// restart, and nothing is recorded twice.
+// TestBootHistory: boots stay in the history with group, version and class. A comparison names the slower version and
+// its stage, and finds no difference between boots of one version. The history survives a restart without duplicates.
 func TestBootHistory(t *testing.T) {
 	s := startSite(t)
 	r := readRecorded(t)
@@ -90,7 +89,7 @@ func TestBootHistory(t *testing.T) {
 	}
 }
 
-// TestFailedBootInHistory: a boot that fails has its failure in the history, and counts as one.
+// TestFailedBootInHistory: a failed boot has its failure in the history, and counts as failed.
 func TestFailedBootInHistory(t *testing.T) {
 	s := startSite(t)
 	s.addImage()

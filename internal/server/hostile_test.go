@@ -1,8 +1,10 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -11,9 +13,10 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 )
 
-// TestFailedLoginsAreSummed: who has no account adds one line to the audit log in ten minutes, which counts.
+// TestFailedLoginsAreSummed: a client without an account causes one entry with a count in the audit log in ten minutes.
 func TestFailedLoginsAreSummed(t *testing.T) {
 	s, base, _ := startDashboard(t)
 	here := api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile))
@@ -38,8 +41,8 @@ func TestFailedLoginsAreSummed(t *testing.T) {
 
 var formToken = regexp.MustCompile(`name="form" value="([^"]+)"`)
 
-// TestLogoutEndsSession: the cookie is worth nothing after a logout, also after a restart, and another session of the
-// same user goes on. What a browser does is in the audit log with its address.
+// TestLogoutEndsSession: the cookie is useless after a logout, also after a restart; another session of the same user
+// goes on. The audit log has the browser's actions with its address.
 func TestLogoutEndsSession(t *testing.T) {
 	s, base, _ := startDashboard(t)
 	here := api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile))
@@ -81,7 +84,7 @@ func TestLogoutEndsSession(t *testing.T) {
 	check("after a restart")
 }
 
-// TestStreamsOfOneViewer: one viewer has so many streams and no more, and others are served.
+// TestStreamsOfOneViewer: the streams of one viewer are limited, and others are still served.
 func TestStreamsOfOneViewer(t *testing.T) {
 	_, base, token := startDashboard(t)
 	in := ask(t, "POST", base+"/login", "", []byte("to=/&token="+token))
@@ -110,5 +113,63 @@ func TestStreamsOfOneViewer(t *testing.T) {
 	}
 	if got := ask(t, "GET", base+"/login", "", nil); got.status != http.StatusOK {
 		t.Errorf("others are answered with %d", got.status)
+	}
+}
+
+// TestStreamsOfOneToken: the same by the control port, for events and journals together; a stream that ends makes room.
+func TestStreamsOfOneToken(t *testing.T) {
+	s := startSite(t)
+	s.addImage()
+	server := httptest.NewServer(s.controlRoutes())
+	t.Cleanup(server.Close)
+	token := func(name string) string {
+		made, err := operatorOf(t, s).CreateToken(t.Context(), api.TokenCreate{Name: name, Role: fleet.Viewer})
+		if err != nil {
+			t.Fatal(err)
+		}
+		secret, _, err := api.ParseToken(made.Secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return secret
+	}
+	follow := func(secret string) (status int, end func()) {
+		ctx, cancel := context.WithCancel(t.Context())
+		t.Cleanup(cancel)
+		req, err := http.NewRequestWithContext(ctx, "GET", server.URL+"/v1/events/stream", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+secret)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { resp.Body.Close() })
+		return resp.StatusCode, cancel
+	}
+	greedy, other := token("greedy"), token("other")
+	var end func()
+	for i := range httpapi.MaxStreams {
+		var status int
+		if status, end = follow(greedy); status != http.StatusOK {
+			t.Fatalf("stream %d: %d", i+1, status)
+		}
+	}
+	if status, _ := follow(greedy); status != http.StatusTooManyRequests {
+		t.Errorf("one more is answered with %d", status)
+	}
+	if status, _ := follow(other); status != http.StatusOK {
+		t.Errorf("another token is answered with %d", status)
+	}
+	end()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		status, _ := follow(greedy)
+		if status == http.StatusOK {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("after one has ended: %d", status)
+		}
 	}
 }

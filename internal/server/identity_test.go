@@ -22,19 +22,19 @@ func (s *site) machine(adapter byte, addr, serial string) *node {
 	return n
 }
 
-// boots boots a machine and returns the name of the node that it is.
+// boots plays a boot and returns the name of the node that the machine became.
 func (n *node) boots() string {
 	n.t.Helper()
 	cfg := n.load()
 	req, resp := registrationOf(cfg), api.RegisterResponse{}
-	req.Hardware.Serial = n.serial
+	req.Hardware.Serial, req.Hardware.UUID = n.serial, n.uuid
 	if e := n.post("/v1/node/hello", "", req, &resp); e != nil {
 		n.t.Fatalf("registration: %v (%s)", e, e.Hint)
 	}
 	return assigned(n.t, resp).Node
 }
 
-// refused asks for a script that does not boot the machine.
+// refused requests a script and fails unless it says why the machine cannot boot.
 func (n *node) refused(why string) {
 	n.t.Helper()
 	n.clock.add(nextBoot)
@@ -45,11 +45,11 @@ func (n *node) refused(why string) {
 	}
 }
 
-// nextBoot is more than one boot may take.
+// nextBoot is longer than one boot may take.
 const nextBoot = 11 * 60e9
 
-// TestDeclaredNodeKeepsAll: what an operator gave a node that was declared by its serial number is there when the
-// machine comes, whatever it was seen as before; the audit log tells the match.
+// TestDeclaredNodeKeepsAll: a node that was declared by its serial number keeps all its settings when the machine
+// comes, even if the machine was discovered before. The audit log records the match.
 func TestDeclaredNodeKeepsAll(t *testing.T) {
 	for _, policy := range []fleet.AdoptionPolicy{fleet.Open, fleet.Approve} {
 		t.Run(string(policy), func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestDeclaredNodeKeepsAll(t *testing.T) {
 			s.policy(fleet.Approve)
 			c := operatorOf(t, s)
 			m := s.machine(1, "127.0.0.1", "5CD0123ABC")
-			m.refused("pando node adopt mac-525400000001") // it was seen before it was declared
+			m.refused("pando node adopt mac-525400000001") // it was discovered before it was declared
 			declareWithAll(t, c)
 			s.policy(policy)
 			if policy == fleet.Approve {
@@ -72,6 +72,20 @@ func TestDeclaredNodeKeepsAll(t *testing.T) {
 			resp := m.register(cfg)
 			if a := assigned(t, resp); a.Node != "pc010" || content(a.Files, "/etc/motd") != "desk 4" {
 				t.Errorf("it boots as %s with files %v", a.Node, a.Files)
+			}
+			if policy == fleet.Open {
+				// A serial number is said, and proves nothing: an operator approves the machine once.
+				a := assigned(t, resp)
+				if len(resp.Secrets) > 0 || len(a.Problems) == 0 ||
+					!strings.Contains(a.Problems[0], "pando node approve pc010") {
+					t.Errorf("before it is approved it gets %d secrets; problems %q", len(resp.Secrets), a.Problems)
+				}
+				ch, err := c.ApproveNodes(t.Context(), api.NodeSelection{Select: "pc010"})
+				if err != nil || len(ch.Nodes) != 1 || len(ch.Nodes[0].Fields) != 1 {
+					t.Fatalf("approve: %+v, %v", ch, err)
+				}
+				s.clock.add(nextBoot)
+				resp = m.register(m.load())
 			}
 			if got := content(resp.Secrets, mungeKey); got != theSecret {
 				t.Errorf("its secret is %q; problems %v", got, assigned(t, resp).Problems)
@@ -98,7 +112,7 @@ func TestDeclaredNodeKeepsAll(t *testing.T) {
 	}
 }
 
-// declareWithAll declares pc010 by its serial number, with all that a node can have.
+// declareWithAll declares pc010 by its serial number, with every field of a node.
 func declareWithAll(t *testing.T, c *api.Client) {
 	t.Helper()
 	_, err := c.CreateNode(t.Context(), api.NodeCreate{Name: "pc010", Serial: "5CD0123ABC",
@@ -118,7 +132,7 @@ func declareWithAll(t *testing.T, c *api.Client) {
 	}
 }
 
-// audited wants a line of the audit log.
+// audited fails unless the audit log has an entry.
 func audited(t *testing.T, c *api.Client, method, path, body string) {
 	t.Helper()
 	lines, err := c.Audit(t.Context(), 0, 50)
@@ -132,8 +146,8 @@ func audited(t *testing.T, c *api.Client, method, path, body string) {
 	}
 }
 
-// TestAdapterAtSeveralLaptops: a declared serial number decides over the MAC of an adapter that goes from one laptop to
-// another, and is not overwritten.
+// TestAdapterAtSeveralLaptops: a declared serial number takes precedence over the MAC of an adapter that moves between
+// laptops, and is not overwritten.
 func TestAdapterAtSeveralLaptops(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -164,13 +178,50 @@ func TestAdapterAtSeveralLaptops(t *testing.T) {
 	}
 	at(1, "127.0.0.1", "cnd8412k9x ", "pc011") // as another firmware writes it
 	at(2, "127.0.0.2", "CND8412K9X", "pc011")  // its own dock
-	at(1, "127.0.0.1", "5CD0123ABC", "pc010")  // and back
-	at(1, "127.0.0.1", "7XK2Q13", "pc001")     // a machine that nobody declared is neither
+	at(1, "127.0.0.1", "5CD0123ABC", "pc010")  // the adapter is back
+	at(1, "127.0.0.1", "7XK2Q13", "pc001")     // an undeclared machine is neither node
 	at(1, "127.0.0.1", "5CD0123ABC", "pc010")
-	at(1, "127.0.0.1", "Default string", "pc010") // what tells nothing contradicts nothing
+	at(1, "127.0.0.1", "Default string", "pc010") // a placeholder contradicts no serial number
 }
 
-// told is what a node's boots have on their timelines, for people.
+// TestAdapterOfUndeclaredLaptops: nobody declared two laptops that share a dock. They are two nodes, whichever has the
+// dock, and the timeline says that it moved. A machine that differs only by its UUID is reported and not parted.
+func TestAdapterOfUndeclaredLaptops(t *testing.T) {
+	s := startSite(t)
+	s.addImage()
+	s.policy(fleet.Open)
+	at := func(serial, want string) {
+		t.Helper()
+		s.clock.add(nextBoot)
+		if got := s.machine(1, "127.0.0.1", serial).boots(); got != want {
+			t.Errorf("the machine with %s boots as %s, want %s", serial, got, want)
+		}
+	}
+	at("5CD0123ABC", "pc001")
+	at("CND8412K9X", "pc002")
+	if told := s.told("pc002"); !strings.Contains(told, "was seen at node pc001 before") {
+		t.Errorf("its timeline says %s", told)
+	}
+	at("5CD0123ABC", "pc001")
+	at("CND8412K9X", "pc002")
+
+	// As its DHCP packets have it, in the other byte order, and of another machine.
+	for i, uuid := range []string{packetUUID, "44454c4c-4200-1035-8052-b4c04f4e3732",
+		"4c4c4544-0051-3910-8044-c7c04f463633"} {
+		s.clock.add(nextBoot)
+		m := s.machine(2, "127.0.0.2", "Default string")
+		m.uuid = uuid
+		if got := m.boots(); got != "pc003" {
+			t.Errorf("machine %d with the second adapter boots as %s", i, got)
+		}
+	}
+	if told := s.told("pc003"); strings.Count(told, "its firmware says UUID") != 1 ||
+		!strings.Contains(told, "its firmware says UUID 4c4c4544-0051") {
+		t.Errorf("its timeline says %s", told)
+	}
+}
+
+// told returns the messages on the timelines of a node's boots.
 func (s *site) told(node string) string {
 	s.t.Helper()
 	s.flushHistory()
@@ -187,7 +238,8 @@ func (s *site) told(node string) string {
 	return out.String()
 }
 
-// TestTwoMachinesOfOneSerial: while the one runs, the other does not boot as the same node.
+// TestTwoMachinesOfOneSerial: while one machine runs, another with the same serial number does not boot as the same
+// node.
 func TestTwoMachinesOfOneSerial(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -213,8 +265,8 @@ func TestTwoMachinesOfOneSerial(t *testing.T) {
 	}
 }
 
-// TestSerialAdoptsNobody: where the policy is to approve, a machine that says a declared serial number is told to
-// wait, a known MAC too, and takes nothing from the node that has it.
+// TestSerialAdoptsNobody: with the policy approve, a machine that reports a declared serial number must wait, also with
+// a known MAC, and changes nothing of the node that has that number.
 func TestSerialAdoptsNobody(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -245,8 +297,8 @@ func TestSerialAdoptsNobody(t *testing.T) {
 	}
 }
 
-// TestDeclaredMACAndSerial: a machine with a declared MAC boots as its node; another serial number than the declared
-// one is told and written over nothing.
+// TestDeclaredMACAndSerial: a machine with a declared MAC boots as its node. A serial number other than the declared
+// one is reported, and overwrites nothing.
 func TestDeclaredMACAndSerial(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -273,8 +325,8 @@ func TestDeclaredMACAndSerial(t *testing.T) {
 	}
 }
 
-// TestSecondNICOfANode: a machine that was seen by a NIC which an operator gives to a node is that node, with its
-// history, also when the node is there already.
+// TestSecondNICOfANode: a machine that was discovered by a NIC becomes the node, with its history, when an operator
+// gives the NIC to the node, even if the node has booted before.
 func TestSecondNICOfANode(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -298,11 +350,11 @@ func TestSecondNICOfANode(t *testing.T) {
 	}
 	_, err := c.SetNodes(t.Context(), api.NodeSet{Select: "pc001", RemoveMACs: []fleet.MAC{m.mac,
 		{0x52, 0x54, 0, 0, 0, 9}}})
-	wantCode(t, err, api.BadRequest, "nothing would ever be recognised as it")
+	wantCode(t, err, api.BadRequest, "the server could never recognise it")
 }
 
-// TestForgedPacketsBeginNoBoot: packets with the MAC of a node that runs show nobody that it boots, and take nothing
-// from it. Its real reboot is told with the time of its first packet, and so is that of a machine that fell silent.
+// TestForgedPacketsBeginNoBoot: packets with the MAC of a running node start no boot, and change nothing of the node.
+// Its real reboot is recorded with the time of its first packet, and so is the boot of a machine that fell silent.
 func TestForgedPacketsBeginNoBoot(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -337,12 +389,19 @@ func TestForgedPacketsBeginNoBoot(t *testing.T) {
 	if got := strings.Join(s.eventsOf(cfg.Boot), " "); strings.Contains(got, "boot-file") {
 		t.Errorf("its timeline has %s", got)
 	}
+	// A server that has just started knows of no report yet.
+	s.restart()
+	c = operatorOf(t, s)
+	s.clock.add(30 * time.Second)
+	n.exchange(netboot.PXE)
+	is(cfg.Boot, trace.Up)
+	report()
 	var files api.NodeConfigResponse
 	if e := n.post("/v1/node/config", "Bearer "+session, api.NodeConfigRequest{Boot: cfg.Boot}, &files); e != nil {
 		t.Errorf("after forged packets it gets no config files: %v", e)
 	}
 
-	next := n.load() // a power cut: no goodbye
+	next := n.load() // a power cut: no shutdown event
 	is(next.Boot, trace.Booting)
 	if got := s.eventsOf(next.Boot); len(got) < 2 || got[0] != "dhcp begin" || got[1] != "dhcp end" {
 		t.Errorf("the timeline of its reboot is %v", got)
@@ -350,13 +409,13 @@ func TestForgedPacketsBeginNoBoot(t *testing.T) {
 	cfg, session = next, n.register(next).Session
 	report()
 	s.clock.add(2 * time.Minute)
-	n.exchange(netboot.PXE) // it is silent by now: this is its next boot
+	n.exchange(netboot.PXE) // it has been silent, so this is its next boot
 	if b := s.bootsOf("node001")[0]; b.ID == cfg.Boot {
 		t.Error("a machine that fell silent is not shown as booting")
 	}
 }
 
-// TestPresentAddress: the address that a node has is shown, whoever gave it, and with it its serial number.
+// TestPresentAddress: the current address of a node is shown, whichever server gave it, and its serial number.
 func TestPresentAddress(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -373,7 +432,7 @@ func TestPresentAddress(t *testing.T) {
 	}
 }
 
-// TestAddressesThatNobodyGives: a fixed address that no DHCP answer would have is refused, with the reason.
+// TestAddressesThatNobodyGives: a fixed address that no DHCP answer could give is refused, with the reason.
 func TestAddressesThatNobodyGives(t *testing.T) {
 	s := startSite(t, func(c *Config) {
 		c.DHCP.Mode = dhcp.Own
@@ -383,8 +442,8 @@ func TestAddressesThatNobodyGives(t *testing.T) {
 	c := operatorOf(t, s)
 	for address, why := range map[string]string{
 		"10.78.0.5":   "is in no network in which this server gives addresses",
-		"10.77.0.0":   "is that of the whole network",
-		"10.77.0.255": "is that of the whole network",
+		"10.77.0.0":   "is the network or broadcast address",
+		"10.77.0.255": "is the network or broadcast address",
 		"10.77.0.254": "is the router's",
 	} {
 		_, err := c.CreateNode(t.Context(), api.NodeCreate{Name: "pc001", MACs: []fleet.MAC{{2, 0, 0, 0, 0, 1}},

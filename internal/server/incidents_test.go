@@ -20,16 +20,15 @@ import (
 	"pando/internal/trace"
 )
 
-// Each kind of incident that a block daemon has is told by the agent's own code to a real server, and is on the
-// boot's timeline there: once, with its hint, though the agent is started anew, the server is, and what was to be
-// told waits for it.
+// The agent reports each kind of incident of a block daemon to a real server. The boot's timeline has it once, with its
+// hint, even if the agent and the server restart and the report has to wait.
 func TestEachIncidentIsOnTheTimeline(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
 	n := s.node(1)
 	cfg := n.load()
 	session := n.register(cfg).Session
-	dir, err := os.MkdirTemp("", "agent") // short: there is a socket in it
+	dir, err := os.MkdirTemp("", "agent") // a short path, because it holds a socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +61,7 @@ func TestEachIncidentIsOnTheTimeline(t *testing.T) {
 	s.checkIncidents(t, cfg.Boot, kinds)
 }
 
-// daemonOf is a block daemon that has had one incident of each kind.
+// daemonOf plays a block daemon that has had one incident of each kind.
 func daemonOf(t *testing.T, dir string, kinds []blockapi.IncidentKind) {
 	t.Helper()
 	l, err := net.Listen("unix", filepath.Join(dir, blockapi.Socket))
@@ -79,14 +78,14 @@ func daemonOf(t *testing.T, dir string, kinds []blockapi.IncidentKind) {
 					blockapi.Incident{Sequence: int64(i + 1), Kind: k, Source: "10.0.0.7:8481", Message: "it did"},
 				)
 			}
-			_ = json.NewEncoder(w).Encode(st) // who asked is gone when this fails
+			_ = json.NewEncoder(w).Encode(st) // it fails only if the client is gone
 		}),
 	}
-	go func() { _ = srv.Serve(l) }() // it ends with Close
+	go func() { _ = srv.Serve(l) }() // Close ends it
 	t.Cleanup(func() { srv.Close() })
 }
 
-// checkIncidents compares what the API tells of a boot's incidents.
+// checkIncidents compares the incidents of a boot in the API with want.
 func (s *site) checkIncidents(t *testing.T, id fleet.BootID, want []blockapi.IncidentKind) {
 	t.Helper()
 	t.Helper()

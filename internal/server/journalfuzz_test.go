@@ -17,7 +17,7 @@ import (
 	"pando/internal/server/logs"
 )
 
-// hangsUp is a body whose sender hangs up at its end: nobody waits for the answer then.
+// hangsUp is a body whose sender disconnects at its end, so that the server does not delay the answer.
 type hangsUp struct {
 	io.Reader
 	hangUp context.CancelFunc
@@ -33,9 +33,9 @@ func (g hangsUp) Read(b []byte) (int, error) {
 
 func (hangsUp) Close() error { return nil }
 
-// FuzzWhatNodesLog sends streams to the route where journals come in, to the real systemd-journal-remote behind it:
-// they are taken or refused, nothing of it is a failure of the server, what was taken can be read, the node's next
-// good line is taken, and the journal of another node stays as it is.
+// FuzzWhatNodesLog sends streams to the journal route, with the real systemd-journal-remote behind it. They are
+// accepted or refused without a server error; accepted lines can be read; the node's next good line is accepted; and
+// another node's journal does not change.
 func FuzzWhatNodesLog(f *testing.F) {
 	s := journalSite(
 		f,
@@ -48,7 +48,7 @@ func FuzzWhatNodesLog(f *testing.F) {
 		f.Fatal(err)
 	}
 	shown := &tls.ConnectionState{PeerCertificates: []*x509.Certificate{pair.Leaf}}
-	s.journals.Watch(s.nameOf(other.mac)) // nobody waits
+	s.journals.Watch(s.nameOf(other.mac)) // uploads are answered without a pause
 	if code, answer := other.upload(strings.NewReader(journalEntry(1, "ssh.service", "of another "+
 		"node"))); code != http.StatusAccepted {
 		f.Fatalf("%d %s", code, answer)
@@ -107,7 +107,7 @@ func FuzzWhatNodesLog(f *testing.F) {
 	})
 }
 
-// journalSeeds are streams: whole, of binary fields, cut off, damaged, out of bounds.
+// journalSeeds are streams: complete, with binary fields, cut off, damaged, too large.
 func journalSeeds() []string {
 	sized := func(name string, n uint64, value string) string {
 		return name + "\n" + string(binary.LittleEndian.AppendUint64(nil, n)) + value + "\n"

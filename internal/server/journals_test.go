@@ -35,7 +35,7 @@ func journalSite(t testing.TB, change ...func(*Config)) *site {
 	return startSite(t, append(change, func(c *Config) { c.Logs = logs.On })...)
 }
 
-// sending is a node's right to send its journal, in files as the node has them.
+// sending holds the files with which a node may send its journal.
 type sending struct {
 	*node
 	boot           fleet.BootID
@@ -44,7 +44,7 @@ type sending struct {
 	program, state string
 }
 
-// sends boots a node until it has what its unit wants.
+// sends boots a node and returns its files for sending.
 func (n *node) sends() *sending {
 	n.t.Helper()
 	cfg := n.load()
@@ -90,7 +90,7 @@ func (n *node) sends() *sending {
 	return s
 }
 
-// post sends a stream as systemd-journal-upload does.
+// upload sends a stream like systemd-journal-upload.
 func (s *sending) upload(body io.Reader) (int, string) {
 	s.t.Helper()
 	pair, err := tls.LoadX509KeyPair(s.cert, s.key)
@@ -124,7 +124,7 @@ func (s *sending) upload(body io.Reader) (int, string) {
 	return res.StatusCode, string(b)
 }
 
-// journalEntry is an entry as systemd-journal-upload sends it.
+// journalEntry returns an entry as systemd-journal-upload sends it.
 func journalEntry(n int, unit, text string) string {
 	at := time.Date(2026, 11, 21, 12, 0, n, 0, time.UTC).UnixMicro()
 	return fmt.Sprintf(
@@ -142,7 +142,7 @@ func journalEntry(n int, unit, text string) string {
 	)
 }
 
-// logs asks as an operator does.
+// logs reads a journal like an operator.
 func (s *site) logs(node string, q api.JournalQuery) api.Journal {
 	s.t.Helper()
 	j, err := api.OverHandler(s.socketRoutes()).NodeLogs(s.t.Context(), node, q)
@@ -160,8 +160,8 @@ func textsOf(j api.Journal) []string {
 	return out
 }
 
-// TestJournalUpload: the real systemd-journal-upload, with what a node is given, sends a journal, once, goes on
-// where it was, and what it sent is found by node, boot and unit.
+// TestJournalUpload: the real systemd-journal-upload, with a node's files, sends a journal once, goes on where it was,
+// and its lines are found by node, boot and unit.
 func TestJournalUpload(t *testing.T) {
 	s := journalSite(t)
 	s.addImage()
@@ -169,7 +169,7 @@ func TestJournalUpload(t *testing.T) {
 	if _, err := os.Stat(n.program); err != nil {
 		t.Skip("systemd-journal-upload is not installed (Debian: systemd-journal-remote)")
 	}
-	s.journals.Watch(s.nameOf(n.mac)) // nobody waits
+	s.journals.Watch(s.nameOf(n.mac)) // uploads are answered without a pause
 	dir := t.TempDir()
 	write := func(from, to int) {
 		t.Helper()
@@ -228,7 +228,7 @@ func TestJournalUpload(t *testing.T) {
 	) {
 		t.Errorf("%q", got)
 	}
-	// A program that would talk to somebody else does not: here the authority is another one.
+	// A node does not send to a server of another authority.
 	other, err := s.keys.Upload(string(n.boot))
 	if err != nil {
 		t.Fatal(err)
@@ -242,7 +242,7 @@ func TestJournalUpload(t *testing.T) {
 	}
 }
 
-// nameOf is the node that has a MAC.
+// nameOf returns the name of the node with a MAC.
 func (s *site) nameOf(mac fleet.MAC) string {
 	s.t.Helper()
 	n, err := s.discovery.Node(s.t.Context(), mac)
@@ -252,7 +252,7 @@ func (s *site) nameOf(mac fleet.MAC) string {
 	return n.Name
 }
 
-// TestJournalRights: only the latest boot of a node sends, only in its own name, and what is not taken is told.
+// TestJournalRights: only the latest boot of a node may send, and only as that node. Refusals are reported.
 func TestJournalRights(t *testing.T) {
 	s := journalSite(t)
 	s.addImage()
@@ -274,7 +274,7 @@ func TestJournalRights(t *testing.T) {
 	if got := textsOf(s.logs(name, api.JournalQuery{})); !slices.Equal(got, []string{"first boot", "second line"}) {
 		t.Errorf("%q", got)
 	}
-	// Who shows nothing, or what he made himself, is nobody.
+	// A client without a certificate, or with a forged one, is refused.
 	forged := *n
 	key, err := s.keys.Upload("ffffffffffffffff")
 	if err != nil {
@@ -292,7 +292,7 @@ func TestJournalRights(t *testing.T) {
 	if e = n.post(logs.NodePath+"/upload", "", struct{}{}, nil); e == nil || e.Code != api.Unauthorized {
 		t.Errorf("without a certificate: %v", e)
 	}
-	// The next boot has the right then, and the one before is still read.
+	// The next boot may send then, and the journal of the one before can still be read.
 	s.clock.add(time.Hour)
 	next := s.node(1).sends()
 	if code, _ := n.upload(strings.NewReader(journalEntry(3, "a.service", "from the "+
@@ -323,7 +323,7 @@ func TestJournalRights(t *testing.T) {
 			t.Errorf("%+v: %v", q, err)
 		}
 	}
-	// A node by another name takes its journals along.
+	// A renamed node keeps its journals.
 	renamed := "web7"
 	if _, err := c.SetNodes(t.Context(), api.NodeSet{Select: name, Name: &renamed}); err != nil {
 		t.Fatal(err)
@@ -333,7 +333,7 @@ func TestJournalRights(t *testing.T) {
 	}
 }
 
-// TestJournalIsFollowed: lines come to an operator as they come from the node, and the node is not kept waiting then.
+// TestJournalIsFollowed: lines reach an operator as they arrive, and the node's uploads are answered sooner then.
 func TestJournalIsFollowed(t *testing.T) {
 	s := journalSite(t)
 	s.addImage()
@@ -371,7 +371,7 @@ func TestJournalIsFollowed(t *testing.T) {
 	}
 }
 
-// TestLastWords: what a node that dies while it sends has sent whole is kept.
+// TestLastWords: complete lines of a node that dies while it sends are kept.
 func TestLastWords(t *testing.T) {
 	s := journalSite(t)
 	s.addImage()
@@ -384,7 +384,7 @@ func TestLastWords(t *testing.T) {
 		journalEntry(1, "a.service", "the last words")+journalEntry(2, "a.service", "cut off")[:120]); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(200 * time.Millisecond) // until it is on its way
+	time.Sleep(200 * time.Millisecond) // until the upload has started
 	w.CloseWithError(io.ErrClosedPipe)
 	<-gone
 	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
@@ -396,7 +396,7 @@ func TestLastWords(t *testing.T) {
 	}
 }
 
-// TestJournalsAreOff: without it nothing is told to nodes, and nothing is taken.
+// TestJournalsAreOff: without journals nodes get no files for sending, and uploads are refused.
 func TestJournalsAreOff(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -417,8 +417,8 @@ func TestJournalsAreOff(t *testing.T) {
 	}
 }
 
-// TestJournalsWaitForTheBoot: what sends a journal does not start with the first services of a boot, but after it,
-// or when it takes long.
+// TestJournalsWaitForTheBoot: the unit that sends a journal starts after the boot, or when the boot takes long, and not
+// with the first services.
 func TestJournalsWaitForTheBoot(t *testing.T) {
 	s := journalSite(t)
 	s.addImage()
@@ -449,33 +449,35 @@ func TestJournalsWaitForTheBoot(t *testing.T) {
 	}
 }
 
-// TestAnImageCannotSend: a version without the program that sends journals is marked with the package that brings
-// it, where they are kept.
+// TestAnImageCannotSend: if journals are kept, a version without the program that sends them is marked with the package
+// that it needs.
 func TestAnImageCannotSend(t *testing.T) {
 	for _, kept := range []bool{true, false} {
-		start := journalSite
-		if !kept {
-			start = startSite
-		}
-		s := start(t)
-		_, d := s.addImage()
-		v, err := s.store.GetVersion(d)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if v.Provenance,
-			err = (image.Provenance{Format: 1, Lacks: []string{image.LacksUploader}}).Encode(); err == nil {
-			_, err = s.store.PutVersion(v)
-		}
-		i, e := api.OverHandler(s.socketRoutes()).Image(t.Context(), "lab")
-		if err != nil || e != nil || len(i.Versions) != 1 ||
-			strings.Contains(i.Versions[0].NoLogs, "package systemd-journal-remote") != kept {
-			t.Errorf("journals are kept %v: %+v, %v, %v", kept, i.Versions, err, e)
-		}
+		t.Run(fmt.Sprintf("kept %t", kept), func(t *testing.T) {
+			start := journalSite
+			if !kept {
+				start = startSite
+			}
+			s := start(t)
+			_, d := s.addImage()
+			v, err := s.store.GetVersion(d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v.Provenance,
+				err = (image.Provenance{Format: 1, Lacks: []string{image.LacksUploader}}).Encode(); err == nil {
+				_, err = s.store.PutVersion(v)
+			}
+			i, e := api.OverHandler(s.socketRoutes()).Image(t.Context(), "lab")
+			if err != nil || e != nil || len(i.Versions) != 1 ||
+				strings.Contains(i.Versions[0].NoLogs, "package systemd-journal-remote") != kept {
+				t.Errorf("journals are kept %v: %+v, %v, %v", kept, i.Versions, err, e)
+			}
+		})
 	}
 }
 
-// TestJournalsAreCounted: metrics and status tell what came, what was refused, and that the disk is full.
+// TestJournalsAreCounted: metrics and status count accepted and refused uploads, and show that the disk is full.
 func TestJournalsAreCounted(t *testing.T) {
 	s := journalSite(t, withDashboard)
 	s.addImage()

@@ -23,16 +23,16 @@ import (
 	"pando/internal/store"
 )
 
-// busy is a site on which builds, boots, tags and collections go on at the same time.
+// busy is a site with builds, boots, tag moves and collections at the same time.
 type busy struct {
 	*site
 	client *api.Client
-	time   sync.RWMutex // written while the clock jumps; what is being done takes no day
+	time   sync.RWMutex // locked for writing while the clock jumps, so that no action takes a day
 
-	count atomic.Int64 // of boots
+	count atomic.Int64 // number of boots
 
 	mu      sync.Mutex
-	running map[byte]fleet.Digest // what each node booted last
+	running map[byte]fleet.Digest // the version that each node booted last
 	wrong   []string
 }
 
@@ -42,8 +42,8 @@ func (b *busy) fail(format string, args ...any) {
 	b.wrong = append(b.wrong, fmt.Sprintf(format, args...))
 }
 
-// build does what `image build` does with the store and the server: chunks, some of them those of other versions, a
-// manifest, a name.
+// build does what `image build` does with the store and the server: it writes chunks, some of them shared with other
+// versions, a manifest, and a name.
 func (b *busy) build(ctx context.Context, contents []int) error {
 	version, err := b.write(ctx, contents)
 	if err == nil {
@@ -105,10 +105,10 @@ func (b *busy) write(ctx context.Context, contents []int) (fleet.Digest, error) 
 	return b.store.PutVersion(store.Version{Manifest: data, Signature: image.Sign(b.keys.Site, data)})
 }
 
-// boot takes what latest points at, as a boot does, tells the registry, and reads all of it.
+// boot boots the version of the tag latest, records that, and reads all of it.
 func (b *busy) boot(ctx context.Context, number byte) error {
 	mac := fleet.MAC{0x52, 0x54, 0, 0, 1, number}
-	n := b.count.Add(1) // no two boots of a machine begin at the same time, which would leave open which is the last
+	n := b.count.Add(1) // boots of a machine start at different times, so that there is a last one
 	boot := registry.Boot{
 		ID:      fleet.BootID(fmt.Sprintf("%016x", n)),
 		MAC:     mac,
@@ -135,7 +135,7 @@ func (b *busy) boot(ctx context.Context, number byte) error {
 	return nil
 }
 
-// read reads a whole version.
+// read reads all objects of a version.
 func (b *busy) read(ctx context.Context, v fleet.Digest, why string) {
 	var ids []chunk.ID
 	err := b.store.Uses(ctx, v, func(u store.Use) { ids = append(ids, u.ID) })
@@ -148,7 +148,7 @@ func (b *busy) read(ctx context.Context, v fleet.Digest, why string) {
 	}
 }
 
-// day lets a day pass for everything that is there, when nobody is in the middle of something.
+// day advances the clock by a day while no action runs.
 func (b *busy) day(ctx context.Context) error {
 	b.time.Lock()
 	defer b.time.Unlock()
@@ -171,7 +171,7 @@ func (b *busy) day(ctx context.Context) error {
 	return nil
 }
 
-// do is one thing that somebody does, chosen by number.
+// do carries out one action, chosen by number.
 func (b *busy) do(ctx context.Context, person, what, n int) (err error) {
 	if what == 4 {
 		return b.day(ctx)
@@ -195,7 +195,7 @@ func (b *busy) do(ctx context.Context, person, what, n int) (err error) {
 	return err
 }
 
-// whole checks that whatever is held is there, all of it, and that nothing else is wrong.
+// whole checks that all used versions are complete, and that the store has no other damage.
 func (b *busy) whole(ctx context.Context) {
 	report, err := b.store.Check(ctx, []string{b.keys.SitePublic()}, nil)
 	if err != nil || len(report.Problems) > 0 {
@@ -216,11 +216,11 @@ func (b *busy) whole(ctx context.Context) {
 	}
 }
 
-// Whatever builds, boots, tags and collections go on at the same time, and however old everything is: what is held
-// is never removed, and what is not held is, in the end.
+// With any mix of builds, boots, tag moves and collections, and for any age of objects: used objects are never removed,
+// and unused ones are in the end.
 func TestCollectNeverRemovesWhatIsHeld(t *testing.T) {
 	if f := flag.Lookup("rapid.checks"); f != nil && f.Value.String() == f.DefValue {
-		if err := f.Value.Set("15"); err != nil { // each is a server
+		if err := f.Value.Set("15"); err != nil { // each check runs a server
 			t.Fatal(err)
 		}
 	}
@@ -257,7 +257,7 @@ func TestCollectNeverRemovesWhatIsHeld(t *testing.T) {
 	})
 }
 
-// settle lets a day pass twice and collects: then there is nothing that nobody holds.
+// settle advances the clock by two days and collects, after which nothing unused remains.
 func (b *busy) settle(t *testing.T) {
 	t.Helper()
 	for range 2 {

@@ -22,12 +22,12 @@ func (s *site) addVersions(names ...string) (out []fleet.Digest) {
 	return out
 }
 
-// later lets the keeper look at the store's files as if so much time had passed.
+// later makes the collector see the store's files as older by d.
 func (s *site) later(d time.Duration) {
 	s.collector.Written = func() time.Time { return time.Now().Add(d) }
 }
 
-// gc collects with no version kept for its age or its rank.
+// gc collects garbage and keeps no version for its age or for being new.
 func (s *site) gc(t *testing.T, change ...func(*api.StoreCollect)) api.StoreCollected {
 	t.Helper()
 	none := 0
@@ -98,8 +98,8 @@ func TestCollectLeavesWhatIsHeld(t *testing.T) {
 	wantCode(t, err, api.NotFound, "")
 }
 
-// What a node runs, and what it is booting, stays after every name moved on; until the node boots something else,
-// or is silent for long.
+// A version that a node runs or boots stays after all names have moved away, until the node boots another one or is
+// silent for long.
 func TestCollectLeavesWhatNodesRun(t *testing.T) {
 	s := startSite(t)
 	first := s.addVersions("first")[0]
@@ -107,7 +107,7 @@ func TestCollectLeavesWhatNodesRun(t *testing.T) {
 	s.boot(2, "")
 	second := s.addVersions("second")[0]
 	n := s.node(3)
-	n.load() // it has the kernel of the second version and did not say hello yet
+	n.load() // it has the kernel of the second version and has not registered
 	s.addVersions("third")
 	s.later(48 * time.Hour)
 	if out := s.gc(t); len(out.Versions) > 0 {
@@ -116,7 +116,7 @@ func TestCollectLeavesWhatNodesRun(t *testing.T) {
 	s.boot(1, "")
 	s.clock.add(time.Minute)
 	n.load()
-	n = s.node(2) // it begins to boot the third, and may never come so far
+	n = s.node(2) // it starts to boot the third, and may never finish
 	n.load()
 	if out := s.gc(t); !slices.Equal(gone(out), []fleet.Digest{second}) {
 		t.Errorf(
@@ -132,7 +132,7 @@ func TestCollectLeavesWhatNodesRun(t *testing.T) {
 	}
 }
 
-// What a node says that it runs counts, whatever it was told.
+// The version that a node reports counts, whatever it was assigned.
 func TestCollectLeavesWhatNodesReport(t *testing.T) {
 	s := startSite(t)
 	v := s.addVersions("first", "second")
@@ -151,7 +151,7 @@ func TestCollectLeavesWhatNodesReport(t *testing.T) {
 	}
 }
 
-// Versions that no image has, their traces, and the work of old builds go too.
+// Versions without an image, their traces, and unfinished old builds are removed too.
 func TestCollectTakesWhatBelongsToNobody(t *testing.T) {
 	s := startSite(t)
 	v := s.addVersions("first", "second")

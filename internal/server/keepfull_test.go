@@ -14,7 +14,7 @@ import (
 	"pando/internal/registry"
 )
 
-// onSmallDisk gives a site's data a disk of its own.
+// onSmallDisk puts a site's data on a disk of its own.
 func onSmallDisk(t *testing.T) func(*Config) {
 	return func(c *Config) {
 		if os.Geteuid() != 0 {
@@ -34,7 +34,7 @@ func onSmallDisk(t *testing.T) func(*Config) {
 	}
 }
 
-// fillDisk writes until nothing goes on a disk any more.
+// fillDisk writes until the disk is full.
 func fillDisk(t *testing.T, dir string) {
 	t.Helper()
 	for n, size := 0, 1<<20; size >= 1; n++ {
@@ -47,8 +47,8 @@ func fillDisk(t *testing.T, dir string) {
 	}
 }
 
-// On a disk that is full to the last byte the registry can forget nothing, but for the room that is kept for it:
-// what nothing holds is removed all the same, and then the registry writes again.
+// On a completely full disk the registry can only delete names with the help of its reserve. Unused objects are removed
+// all the same, and then the registry can write again.
 func TestCollectOnAFullDisk(t *testing.T) {
 	for name, loose := range map[string]bool{"versions": false, "objects": true} {
 		t.Run(name, func(t *testing.T) {
@@ -90,10 +90,10 @@ func TestCollectOnAFullDisk(t *testing.T) {
 	}
 }
 
-// demandObject adds an object that nothing names, of several megabytes.
+// demandObject adds an unused object of several megabytes.
 func (s *site) demandObject() {
 	s.t.Helper()
-	unlock, err := s.store.TryLock("test")
+	unlock, err := s.store.Lock(s.t.Context(), "test")
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"pando/internal/trace"
 )
 
-// check follows a boot from its initramfs to the manifest, as a node does, and returns its assignment.
+// check verifies a boot from its initramfs to the manifest, like a node, and returns its assignment.
 func (n *node) check(version fleet.Digest) (api.BootConfig, fleet.Assignment, error) {
 	n.t.Helper()
 	cfg := n.load()
@@ -22,7 +22,7 @@ func (n *node) check(version fleet.Digest) (api.BootConfig, fleet.Assignment, er
 	return cfg, a, n.trusts(cfg, a, version)
 }
 
-// trusts reports whether a node with that trust takes a version as the server has it now.
+// trusts returns nil if a node with that trust accepts a version as the server has it now.
 func (n *node) trusts(cfg api.BootConfig, a fleet.Assignment, version fleet.Digest) error {
 	n.t.Helper()
 	_, manifest := n.get("/m/" + strings.TrimPrefix(string(version), "sha256:"))
@@ -52,7 +52,7 @@ func TestKeyRotationWithoutAFlagDay(t *testing.T) {
 	if again, err := c.RotateKey(t.Context(), "next", api.KeyUse{}); err != nil || again.Signed != 0 {
 		t.Errorf("the same again: %+v, %v", again, err)
 	}
-	s.restart() // what changed is on the disk
+	s.restart() // the change is on disk
 	c = operatorOf(t, s)
 	n = s.node(2)
 	after, assigned, err := n.check(version)
@@ -82,7 +82,7 @@ func TestKeyRotationWithoutAFlagDay(t *testing.T) {
 	}
 }
 
-// TestRevokedKeyBootsNothing: the machine is told why, and what to do, and so is the timeline.
+// TestRevokedKeyBootsNothing: screen and timeline of the machine say why, and what to do.
 func TestRevokedKeyBootsNothing(t *testing.T) {
 	s := startSite(t)
 	c := operatorOf(t, s)
@@ -92,7 +92,7 @@ func TestRevokedKeyBootsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	both := s.read(version)
-	if err := s.store.PutSignature(version, old.Signature); err != nil { // as a version is that was copied here
+	if err := s.store.PutSignature(version, old.Signature); err != nil { // like a copied version
 		t.Fatal(err)
 	}
 	_, err := c.RevokeKey(t.Context(), "site", api.KeyUse{})
@@ -149,7 +149,7 @@ func (s *site) read(v fleet.Digest) store.Version {
 	return out
 }
 
-// TestBootPackOutlivesItsKey: the pack is signed anew with the versions.
+// TestBootPackOutlivesItsKey: the pack is signed again together with the versions.
 func TestBootPackOutlivesItsKey(t *testing.T) {
 	s := startSite(t)
 	c := operatorOf(t, s)

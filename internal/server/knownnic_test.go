@@ -31,7 +31,7 @@ func TestDriversOfKnownNIC(t *testing.T) {
 	expect("first boot", got, "BASE! IGB!!", cfg)
 	first := cfg.Boot
 
-	// It does not get as far as the server. Reset in time, it goes on with the same boot; later, it begins another.
+	// The machine does not reach the server. A reset soon after continues the same boot; a later one starts another.
 	cfg, got = n.loadAs(igb)
 	expect("same boot again", got, "BASE! EVERY", cfg)
 	if cfg.Boot != first {
@@ -72,7 +72,7 @@ func TestDriversOfKnownNIC(t *testing.T) {
 	}
 }
 
-// loadAs does everything up to /init with a NIC that iPXE names, and tells which drivers came.
+// loadAs plays everything up to /init with a NIC that iPXE names, and returns the drivers that were sent.
 func (n *node) loadAs(busID string) (cfg api.BootConfig, drivers string) {
 	n.t.Helper()
 	n.exchange(netboot.IPXE)
@@ -101,7 +101,7 @@ func (n *node) loadAs(busID string) (cfg api.BootConfig, drivers string) {
 	return trust(n.t, b), strings.Join(names, " ")
 }
 
-// registerWith says hello with some hardware.
+// registerWith registers with some hardware.
 func (n *node) registerWith(cfg api.BootConfig, h fleet.Hardware) {
 	n.t.Helper()
 	req := registrationOf(cfg)

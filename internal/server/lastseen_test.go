@@ -8,8 +8,8 @@ import (
 	"pando/internal/api"
 )
 
-// TestSignOfLife: a report with nothing in it says that its node lives, now; it makes no event, changes nothing else,
-// and rarely costs a write. Whoever has no session says nothing by it.
+// TestSignOfLife: an empty report updates when the node was last seen. It makes no event, changes nothing else, and
+// rarely costs a write. A report without a session has no effect.
 func TestSignOfLife(t *testing.T) {
 	s := startSite(t)
 	_, version := s.addImage()

@@ -11,7 +11,7 @@ import (
 	"pando/internal/registry"
 )
 
-// recordedLeases are the leases of a site, each read and written as the DHCP part does for a packet.
+// recordedLeases reads and writes each lease like the DHCP server does for a packet.
 type recordedLeases struct{ *site }
 
 func (l recordedLeases) read(read func(dhcp.Leases) error) error {
@@ -47,7 +47,7 @@ func (l recordedLeases) SaveLease(lease fleet.Lease) error {
 	return l.booter.Commit(l.t.Context(), dhcp.Change{Leases: []fleet.Lease{lease}})
 }
 
-// TestLeasesIn: one question for a whole range is answered as one for each of its addresses.
+// TestLeasesIn: a query for a range has the same result as one for each of its addresses.
 func TestLeasesIn(t *testing.T) {
 	s := startSite(t)
 	l := recordedLeases{s}
@@ -60,7 +60,7 @@ func TestLeasesIn(t *testing.T) {
 		{Addr: at(21), MAC: mac(2), Expires: expires, Bad: true},    // declined
 		{Addr: at(22), MAC: mac(3), Expires: expires},               // taken by the second NIC of pc2
 		{Addr: at(23), MAC: mac(9), Expires: expires, Bad: true},    // declined, and then the fixed one of pc3
-		{Addr: at(24), MAC: mac(8), Expires: expires, Static: true}, // of a node that had it once
+		{Addr: at(24), MAC: mac(8), Expires: expires, Static: true}, // of a node that had this fixed address before
 		{Addr: at(31), MAC: mac(7), Expires: expires},               // after the range
 	} {
 		if err := l.SaveLease(le); err != nil {
@@ -69,7 +69,7 @@ func TestLeasesIn(t *testing.T) {
 	}
 	s.update(func(tx *registry.Tx) error {
 		for i, n := range []fleet.Node{
-			{Name: "pc1", MACs: []fleet.MAC{mac(11)}, Address: at(25)}, // nobody took it yet
+			{Name: "pc1", MACs: []fleet.MAC{mac(11)}, Address: at(25)}, // not leased yet
 			{Name: "pc2", MACs: []fleet.MAC{mac(12), mac(3)}, Address: at(22)},
 			{Name: "pc3", MACs: []fleet.MAC{mac(13)}, Address: at(23)},
 			{Name: "pc4", MACs: []fleet.MAC{mac(14)}, Address: at(40)},
@@ -108,8 +108,8 @@ func TestLeasesIn(t *testing.T) {
 	}
 }
 
-// TestKnownLeases: a MAC is known when an operator declared its node, or when that registered once. A machine that the
-// policy let in because it asked is not.
+// TestKnownLeases: a MAC is known if an operator declared its node, or if its node has registered. A machine that was
+// only adopted by the open policy is not known.
 func TestKnownLeases(t *testing.T) {
 	s := startSite(t)
 	l := recordedLeases{s}
@@ -156,7 +156,7 @@ func TestKnownLeases(t *testing.T) {
 	}
 }
 
-// An address that was found in use before it became a node's fixed one is not taken by any of its NICs.
+// No NIC of a node gets a fixed address that was found in use before it became the node's.
 func TestBadBeforeFixed(t *testing.T) {
 	s := startSite(t)
 	l := recordedLeases{s}

@@ -18,18 +18,18 @@ import (
 	"pando/internal/sockopt"
 )
 
-// Time limits of connections. There is none for writing an answer: an object on a slow link takes as long as
-// it takes. A peer that is gone is noticed by TCP.
+// Time limits of connections. There is no limit for writing an answer: an object may take long on a slow link, and TCP
+// notices a peer that is gone.
 const (
-	headerTime = 20 * time.Second // a header that is lost on a full link is sent again after seconds
+	headerTime = 20 * time.Second // long enough to send a header again that was lost on a full link
 	idleTime   = 2 * time.Minute
-	goneTime   = 2 * time.Minute // unacknowledged data, or unanswered probes
+	goneTime   = 2 * time.Minute // how long data may be unacknowledged, or probes unanswered
 	maxHeader  = 16 << 10
 )
 
-// ListenError means that an address cannot be listened on.
+// ListenError means that the server cannot listen on an address.
 type ListenError struct {
-	What string // "data path"
+	What string // the part that listens, such as "image port"
 	Addr string
 	hint string
 	Err  error
@@ -39,10 +39,10 @@ func (e *ListenError) Error() string {
 	return fmt.Sprintf("%s: listen on %s: %v", e.What, e.Addr, e.Err)
 }
 
-// Unwrap returns the reason.
+// Unwrap returns the underlying error.
 func (e *ListenError) Unwrap() error { return e.Err }
 
-// Hint reports what can be done about it.
+// Hint says what can be done about the error.
 func (e *ListenError) Hint() string { return e.hint }
 
 func listenError(what, addr string, err error) error {
@@ -55,17 +55,17 @@ func listenError(what, addr string, err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		e.hint = "ports below 1024 need root, or CAP_NET_BIND_SERVICE"
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		e.hint = "no interface of this machine has this address: `ip address` shows what there is"
+		e.hint = "no interface of this machine has this address: `ip address` shows the addresses"
 	}
 	return e
 }
 
-// unsentMost is how many bytes of a connection wait in the kernel until they are sent. With more, a transfer would
-// seem over long before it is, and one that is cancelled would go on.
+// unsentMost bounds the unsent bytes that the kernel holds for a connection (TCP_NOTSENT_LOWAT). With more, a transfer
+// would seem finished too early, and a cancelled one would go on.
 const unsentMost = 32 << 10
 
-// listenTCP opens a TCP port whose connections end when their peer is gone without a word. What they send is added
-// to sent.
+// listenTCP opens a TCP port. Its connections end after goneTime if the peer vanishes. The bytes that they send are
+// added to sent.
 func listenTCP(ctx context.Context, what, addr string, sent *atomic.Int64) (net.Listener, error) {
 	lc := net.ListenConfig{KeepAlive: 30 * time.Second, Control: func(_, _ string, c syscall.RawConn) error {
 		var failed error
@@ -92,8 +92,8 @@ func listenUDP(ctx context.Context, what, addr string) (*net.UDPConn, error) {
 	return c.(*net.UDPConn), nil
 }
 
-// listenSocket opens the operator's socket, for its owner only. What stands there is a dead server's, because the
-// data directory is locked.
+// listenSocket opens the operator's socket, for its owner only. An existing socket belongs to a dead server, because
+// this process holds the lock of the data directory.
 func listenSocket(ctx context.Context, dir string) (net.Listener, error) {
 	path := filepath.Join(dir, SocketFile)
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -109,7 +109,7 @@ func listenSocket(ctx context.Context, dir string) (net.Listener, error) {
 	return l, nil
 }
 
-// newHTTP is a server with the limits that hold for all of them. Requests end with ctx.
+// newHTTP returns an HTTP server with the limits that all ports share. Requests end with ctx.
 func (s *Server) newHTTP(ctx context.Context, h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           sockopt.Messages(h),

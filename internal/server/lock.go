@@ -12,26 +12,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockFile is held by the server that has the data directory.
+// lockFile is the file that a running server holds locked in its data directory.
 const lockFile = "lock"
 
-// InUseError means that another server has the data directory.
+// InUseError means that another server uses the data directory. Holder is "" or names its process.
 type InUseError struct{ Dir, Holder string }
 
 func (e *InUseError) Error() string {
 	return fmt.Sprintf("data directory %s is in use by another pando server%s", e.Dir, e.Holder)
 }
 
-// Hint reports what can be done about it.
+// Hint says what can be done about the error.
 func (e *InUseError) Hint() string {
 	return "stop the other one, or use another directory with --data"
 }
 
-// CheckFree returns an *InUseError while a server has the data directory. New asks again, and takes it.
+// CheckFree returns an *InUseError if a server uses the data directory. It does not keep the lock; New takes it later.
 func CheckFree(dir string) error {
 	f, err := takeLock(dir, os.O_RDWR)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // no server was ever here
+		return nil // no server has used this directory
 	}
 	if err != nil {
 		return err
@@ -39,7 +39,7 @@ func CheckFree(dir string) error {
 	return f.Close()
 }
 
-// lockDir takes the data directory for this process. The kernel frees the lock when the process ends.
+// lockDir locks the data directory for this process. The kernel frees the lock when the process ends.
 func lockDir(dir string) (*os.File, error) {
 	f, err := takeLock(dir, os.O_RDWR|os.O_CREATE)
 	if err != nil {

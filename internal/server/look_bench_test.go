@@ -15,9 +15,9 @@ import (
 	"pando/internal/trace"
 )
 
-// BenchmarkLook measures what is asked of 10,000 nodes that have booted, a third of them another version than they
-// would now: the fleet for /metrics, the whole of that answer, which boots have something wrong with them, the
-// list, and what a reboot would change of all and of forty.
+// BenchmarkLook measures requests to a server with 10,000 booted nodes, a third of them with an outdated version: the
+// fleet for /metrics, all of /metrics, the faults, the list, and what a reboot would change for all and for forty
+// nodes.
 func BenchmarkLook(b *testing.B) {
 	const nodes = 10_000
 	s := startSite(b)
@@ -87,7 +87,7 @@ func BenchmarkLook(b *testing.B) {
 	}
 	b.Run("fleet", func(b *testing.B) {
 		for b.Loop() {
-			s.clock.add(time.Minute) // a new look
+			s.clock.add(time.Minute) // old enough for a new read
 			if _, err := s.lookout.Look(b.Context()); err != nil {
 				b.Fatal(err)
 			}
@@ -122,7 +122,7 @@ func BenchmarkLook(b *testing.B) {
 	}
 }
 
-// benchDiff asks what a reboot would change of nodes; the first of them has something old.
+// benchDiff requests what a reboot would change for nodes; the first of them has an outdated config file.
 func benchDiff(b *testing.B, c *api.Client, what string, n int) {
 	for b.Loop() {
 		if l, err := c.DiffNodes(b.Context(), what); err != nil || len(l) != n || !l[0].Changes || l[1].Changes {

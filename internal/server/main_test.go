@@ -6,5 +6,5 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain: a server that was stopped leaves nothing running.
+// TestMain fails if a stopped server leaves a goroutine running.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -21,7 +21,7 @@ import (
 	"pando/internal/trace"
 )
 
-// begun asks for a boot as a machine that was started from a medium.
+// begun requests a boot like a machine that started from a medium.
 func (n *node) begun(version fleet.Digest) (api.BeginResponse, *api.Error) {
 	n.t.Helper()
 	var resp api.BeginResponse
@@ -29,7 +29,7 @@ func (n *node) begun(version fleet.Digest) (api.BeginResponse, *api.Error) {
 	return resp, e
 }
 
-// A machine from a medium gets a token on the conditions of all others, and hello with it, once.
+// A machine that starts from a medium gets a token on the same conditions as others, and registers once with it.
 func TestBootFromAMedium(t *testing.T) {
 	s := startSite(t)
 	_, version := s.addImage()
@@ -47,9 +47,9 @@ func TestBootFromAMedium(t *testing.T) {
 		t.Fatalf("begin again: %+v after %+v, %v", second, first, e)
 	}
 	n.wait(30 * time.Second) // it resets, and starts from its medium again
-	anew := api.BeginRequest{MAC: n.mac, Medium: version, Serial: "S1", Uptime: 10 * time.Second}
+	afterReset := api.BeginRequest{MAC: n.mac, Medium: version, Serial: "S1", Uptime: 10 * time.Second}
 	var other api.BeginResponse
-	if e := n.post("/v1/node/begin", "", anew, &other); e != nil || other.Boot == second.Boot {
+	if e := n.post("/v1/node/begin", "", afterReset, &other); e != nil || other.Boot == second.Boot {
 		t.Fatalf("begin after a reset: %+v, %v", other, e)
 	}
 	if p := s.progress(second.Boot); p.State != trace.Failed {
@@ -100,7 +100,7 @@ func TestMediumOfAnUnknownMachine(t *testing.T) {
 	}
 }
 
-// What makes a medium comes from the API whole, and its K has no token.
+// The API returns all files of a medium, and its kernel+initrd contain no token.
 func TestMediumIsMade(t *testing.T) {
 	s := startSite(t)
 	m, version := s.addImage()
@@ -133,8 +133,7 @@ func TestMediumIsMade(t *testing.T) {
 	if _, err := f.ReadAt(loader, 0); err != nil {
 		t.Fatal(err)
 	}
-	// By these a script of this server knows that it was the medium that started iPXE, which shall not ask for ever
-	// then.
+	// With these arguments the script knows that a medium started iPXE, which then must not ask for ever.
 	for mark, asked := range map[string]string{"set medium 1 '&&' autoboot": "isset ${medium} && exit 1",
 		"LEAVE   IPX": "file:/pando/leave.ipx"} {
 		if !bytes.Contains(loader, []byte(mark)) ||
@@ -168,7 +167,7 @@ func TestMediumIsMade(t *testing.T) {
 	}
 }
 
-// A running node's medium is brought in step once, and left alone then.
+// A running node's medium is updated once, and left alone then.
 func TestMediumOfARunningNode(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -206,7 +205,7 @@ func TestMediumOfARunningNode(t *testing.T) {
 	if h := headers(); h[0].Sequence != 1 || h[1].Sequence != 0 {
 		t.Errorf("slots after the first time: %+v", h)
 	}
-	s.update(func(tx *registry.Tx) error { // the node's next boots have other arguments
+	s.update(func(tx *registry.Tx) error { // the node's next boots get other arguments
 		g, err := tx.Group(fleet.DefaultGroup)
 		g.KernelArgs = []string{"debug"}
 		return errors.Join(err, tx.PutGroup(g))
@@ -217,7 +216,7 @@ func TestMediumOfARunningNode(t *testing.T) {
 		headers()[1].Sequence != 2 {
 		t.Errorf("with other arguments: %+v, %v", headers(), err)
 	}
-	// The server has no iPXE. A node that wants a disk made a medium reads that in place of the first byte.
+	// The server has no iPXE. A node that wants to turn a disk into a medium gets that error before the first byte.
 	if e := n.post("/v1/node/medium", session, api.NodeMedium{Boot: cfg.Boot, Size: media.MinSize}, nil); e == nil ||
 		e.Hint != bootmedia.NeedsGRUB {
 		t.Errorf("a whole medium, without what it takes: %+v", e)
@@ -229,8 +228,8 @@ func TestMediumOfARunningNode(t *testing.T) {
 	}
 }
 
-// All nodes of a storm ask in the same minute. A few are sent K at a time, the others are told to come again; who
-// is in step already waits for nobody, nor does a later one find a place that was never given back.
+// All nodes of a storm request their medium in the same minute. A few are sent kernel+initrd at a time, and the others
+// must come again. A node that is up to date does not wait, and every slot is released.
 func TestMediaAreSentToAFewAtATime(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -265,7 +264,7 @@ func TestMediaAreSentToAFewAtATime(t *testing.T) {
 	if err := s.media.Sending.Begin(); !errors.As(err, &refused) || refused.RetryAfter != bootmedia.RetryLater {
 		t.Errorf("one too many is refused with %v: %+v", err, refused)
 	}
-	s.media.Digests = bootmedia.Digests{} // as after a restart, which is when all of them ask
+	s.media.Digests = bootmedia.Digests{} // as after a restart, when all nodes ask
 	if status, body := ask(api.MediumSlot{Sequence: first.Sequence,
 		Digest: first.Digest}); status != http.StatusNoContent {
 		t.Errorf("a medium in step, meanwhile: status %d: %.80q", status, body)
@@ -276,7 +275,7 @@ func TestMediaAreSentToAFewAtATime(t *testing.T) {
 	}
 }
 
-// A node that booted without a server reports under an id of its own, of when it began.
+// A node that booted without a server reports under a boot ID of its own, with the time when it began.
 func TestBootWithoutAServerIsReported(t *testing.T) {
 	s := startSite(t)
 	_, old := s.addImage()

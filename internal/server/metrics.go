@@ -13,14 +13,14 @@ import (
 	"pando/internal/tftp"
 )
 
-// countDHCP counts a packet that is answered, or not.
+// countDHCP counts a DHCP packet and whether it was answered.
 func (s *Server) countDHCP(seen dhcp.Seen) {
 	refused := seen.Reply == "" && seen.Message == "DISCOVER" && seen.Reason != "" && s.givesAddresses() &&
 		seen.Client.Kind != netboot.Other
 	s.metrics.DHCP(seen.Message, string(seen.Client.Kind), seen.Reply, refused)
 }
 
-// countTFTP counts a transfer that ended.
+// countTFTP counts a finished TFTP transfer by its outcome.
 func (s *Server) countTFTP(t tftp.Transfer) {
 	outcome := "sent"
 	switch {
@@ -41,8 +41,8 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// openToThisMachine adds what programs read to the dashboard's pages. Without a token they read it where the
-// configuration says so: the address is a loopback one then.
+// openToThisMachine adds the routes for programs to the dashboard's pages. They need a token, unless the configuration
+// opens them; the address is a loopback one then.
 func (s *Server) openToThisMachine(pages http.Handler) http.Handler {
 	m := httpapi.NewMux(s.log)
 	guard := s.access.TokenOnly
@@ -61,12 +61,12 @@ func (s *Server) openToThisMachine(pages http.Handler) http.Handler {
 	if s.cfg.DashboardOpen {
 		m.Route("/", answered, s.access.ByAddress)
 	} else {
-		m.Handle("/", pages) // which know who asks
+		m.Handle("/", pages) // the pages check the caller themselves
 	}
 	return m
 }
 
-// newLookout wires what looks at the site for its metrics.
+// newLookout wires the part that collects the site's gauges for metrics.
 func (s *Server) newLookout() *sitemetrics.Lookout {
 	addresses := 0
 	for _, n := range s.cfg.DHCP.Subnets {
@@ -81,7 +81,7 @@ func (s *Server) newLookout() *sitemetrics.Lookout {
 	})
 }
 
-// addressCount returns how many addresses a range has.
+// addressCount returns how many addresses a range has; both ends count.
 func addressCount(first, last [4]byte) int {
 	number := func(a [4]byte) int { return int(a[0])<<24 | int(a[1])<<16 | int(a[2])<<8 | int(a[3]) }
 	return number(last) - number(first) + 1

@@ -40,7 +40,7 @@ func (l *lines) Write(b []byte) (int, error) {
 	return l.buf.Write(b)
 }
 
-// find returns the first line with a message, as soon as it is there.
+// find waits for a line with a message, and returns it.
 func (l *lines) find(t *testing.T, message string) map[string]any {
 	t.Helper()
 	for range 500 {
@@ -64,7 +64,7 @@ func (l *lines) find(t *testing.T, message string) map[string]any {
 
 func withDashboard(c *Config) { c.Dashboard, c.MetricsOpen = "127.0.0.1:0", true }
 
-// metrics asks the port that is open to this machine.
+// readMetrics reads the metrics at the port that is open to this machine.
 func (s *site) readMetrics() string {
 	s.t.Helper()
 	res, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/metrics", s.DashboardPort()))
@@ -79,7 +79,7 @@ func (s *site) readMetrics() string {
 	return string(b)
 }
 
-// series waits until a series has a value: events are counted a moment after they are recorded.
+// series waits until a series has a value, because events are counted a moment after they are recorded.
 func (s *site) series(name, want string) {
 	s.t.Helper()
 	got := ""
@@ -99,7 +99,7 @@ func (s *site) series(name, want string) {
 	s.t.Errorf("%s is %q, want %q", name, got, want)
 }
 
-// TestMetricsOfBoots: what a node does from its first packet on is counted, and no metric names it.
+// TestMetricsOfBoots: a node's boot is counted from its first packet on, and no metric names the node.
 func TestMetricsOfBoots(t *testing.T) {
 	s := startSite(t, withDashboard)
 	_, version := s.addImage()
@@ -123,7 +123,7 @@ func TestMetricsOfBoots(t *testing.T) {
 		}
 	}
 
-	m := s.node(2) // one that gets no further than its initramfs
+	m := s.node(2) // it stops at its initramfs
 	cfg := m.load()
 	if e := m.post("/v1/node/events", "Boot "+cfg.Token,
 		api.ReportRequest{Boot: cfg.Boot, Uptime: time.Second, Events: []trace.Event{
@@ -137,7 +137,7 @@ func TestMetricsOfBoots(t *testing.T) {
 	s.series(`pando_nodes_silent{group="default"}`, "1")
 }
 
-// TestMetricsWantAToken where others than this machine's users can ask.
+// TestMetricsWantAToken: at an address that other machines reach, metrics need a token.
 func TestMetricsWantAToken(t *testing.T) {
 	s := startSite(t)
 	n := s.node(1)
@@ -177,8 +177,7 @@ func TestMetricsWantAToken(t *testing.T) {
 	}
 }
 
-// TestMetricsAreNotOpen: without a word in the configuration a program on this machine needs a token too, at a
-// loopback address.
+// TestMetricsAreNotOpen: unless the configuration opens them, metrics need a token at a loopback address too.
 func TestMetricsAreNotOpen(t *testing.T) {
 	s := startSite(t, func(c *Config) { c.Dashboard = "127.0.0.1:0" })
 	secret, _, err := api.ParseToken(s.token("prometheus"))
@@ -219,7 +218,7 @@ func (s *site) token(name string) string {
 	return made.Secret
 }
 
-// TestScrapeTargets are the booted nodes, with what Prometheus shall know of them.
+// TestScrapeTargets: the scrape targets are the booted nodes, with their labels.
 func TestScrapeTargets(t *testing.T) {
 	s := startSite(t)
 	_, version := s.addImage()
@@ -253,7 +252,7 @@ func TestScrapeTargets(t *testing.T) {
 	}
 }
 
-// TestLogNamesNodeAndBoot: every line about a boot can be found by its node and its id.
+// TestLogNamesNodeAndBoot: every log line about a boot has the node and the boot ID.
 func TestLogNamesNodeAndBoot(t *testing.T) {
 	log := &lines{}
 	s := startSite(t, func(c *Config) {
@@ -283,7 +282,7 @@ func TestLogNamesNodeAndBoot(t *testing.T) {
 	if step["node"] == "" || step["boot"] == "" || step["level"] != "DEBUG" {
 		t.Errorf("boot begin: %v", step)
 	}
-	// A failure that the server sees itself goes the same way.
+	// The same holds for a failure that only the server sees.
 	unknown := s.node(3)
 	unknown.exchange(netboot.PXE)
 	s.update(func(tx *registry.Tx) error {
@@ -305,13 +304,13 @@ func TestLogNamesNodeAndBoot(t *testing.T) {
 	t.Errorf("a refused script is not in the log with its node and boot:\n%s", log.buf.String())
 }
 
-// TestPrometheus: the real program reads the server over the control channel, as docs/monitor.md says, finds the
-// fleet's targets, and takes the alert rules.
+// TestPrometheus: the real program scrapes the server at the control port, as docs/monitor.md says, finds the fleet's
+// targets, and accepts the alert rules.
 func TestPrometheus(t *testing.T) {
 	if _, err := exec.LookPath("prometheus"); err != nil {
 		t.Skip("prometheus is not installed: Debian's package prometheus")
 	}
-	s := startSite(t)
+	s := startAlone(t)
 	s.addImage()
 	s.node(1).replay(readRecorded(t), trace.Booted)
 	dir := t.TempDir()
@@ -381,7 +380,7 @@ func prometheusSays(t *testing.T, at, path, want string) {
 	t.Errorf("%s does not say %s: %.2000s", path, want, last)
 }
 
-// freePort is an address that nobody listens on.
+// freePort returns an unused address.
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

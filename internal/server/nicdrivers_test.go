@@ -5,7 +5,7 @@ import (
 	"pando/internal/image"
 )
 
-// storedDrivers are the drivers of a version with two NICs' of their own.
+// storedDrivers returns the drivers of a version: common ones, and those of two NICs.
 func storedDrivers(put func(string) chunk.ID) []image.Driver {
 	return []image.Driver{
 		{Name: "base", Object: put("DRIVERS-OF-BASE!"), Size: 16, For: []string{"virtio_net"}, PCI: "1af4:1000"},

@@ -13,8 +13,8 @@ import (
 	"pando/internal/trace"
 )
 
-// sent is an example of what a node sends to each route that it has, but for its journal (FuzzWhatNodesLog); BOOT
-// stands for its boot, and FRESH, MAC and TOKEN for those of one that has just loaded its initramfs.
+// sent holds an example request for each node route except the journal (FuzzWhatNodesLog). BOOT stands for the node's
+// boot; FRESH, MAC and TOKEN stand for those of a boot that has just loaded its initramfs.
 var sent = []struct{ path, body string }{
 	{"begin", `{"mac":"52:54:00:00:00:01","runs":true,"uptime":5000000000}`},
 	{
@@ -49,14 +49,14 @@ var sent = []struct{ path, body string }{
 	{"state/fetch", `{"boot":"BOOT","order":"x"}`},
 }
 
-// FuzzWhatNodesSend sends bodies to a real server in the name of a node that runs: they are taken or refused, the
-// server does not fail over them, and what is known of another node stays as it is.
+// FuzzWhatNodesSend sends bodies to a real server as a running node. They are accepted or refused without a server
+// error, and nothing about another node changes.
 func FuzzWhatNodesSend(f *testing.F) {
 	s := startSite(f, func(c *Config) { c.Log = slog.New(slog.DiscardHandler) })
 	s.addImage()
 	r := readRecorded(f)
 	p, other, third := s.node(1).play(r), s.node(2).replay(r, trace.Booted), s.node(3)
-	fresh := third.load() // its hello may be said again: the clock stands still
+	fresh := third.load() // its registration may be repeated, because the clock stands still
 	named := strings.NewReplacer(
 		"BOOT",
 		string(p.boot),
@@ -110,7 +110,7 @@ func FuzzWhatNodesSend(f *testing.F) {
 		w := httptest.NewRecorder()
 		routes.ServeHTTP(w, req)
 		if w.Code == http.StatusInternalServerError &&
-			!slices.Contains([]string{"kexec", "next", "stage"}, filepath.Base(path)) { // which need more of a version
+			!slices.Contains([]string{"kexec", "next", "stage"}, filepath.Base(path)) { // these need a full version
 			t.Errorf("%s: %s: %s", path, body, w.Body)
 		}
 		b, now, err := known()

@@ -12,7 +12,7 @@ import (
 	"pando/internal/trace"
 )
 
-// TestKexec: a node that runs gets its next boot over its own channel, and nobody else does.
+// TestKexec: only a running node with its session gets the files of its next boot.
 func TestKexec(t *testing.T) {
 	s := startSite(t)
 	s.addImage()

@@ -18,7 +18,7 @@ import (
 	"pando/internal/trace"
 )
 
-// withSystemd is a version whose list of packages has a systemd.
+// withSystemd adds a version whose package list contains systemd.
 func (s *site) withSystemd(version string, change ...func(*image.Manifest)) fleet.Digest {
 	s.t.Helper()
 	_, d := s.addImage(change...)
@@ -43,7 +43,7 @@ func otherRoot(n byte) func(*image.Manifest) {
 	return func(m *image.Manifest) { m.Root.Index = chunk.Sum([]byte{n}) }
 }
 
-// running is a node that is up, and its session.
+// running boots a node until it is up, and returns its boot and session.
 func (s *site) running(n *node) (boot fleet.BootID, session string) {
 	s.t.Helper()
 	cfg := n.load()
@@ -53,7 +53,7 @@ func (s *site) running(n *node) (boot fleet.BootID, session string) {
 	return cfg.Boot, session
 }
 
-// reportUp is a node's word that it is up.
+// reportUp reports that a node is up.
 func (s *site) reportUp(n *node, boot fleet.BootID, session string) {
 	s.t.Helper()
 	b := s.bootOf(boot)
@@ -77,7 +77,7 @@ func (s *site) bootOf(id fleet.BootID) (b registry.Boot) {
 	return b
 }
 
-// A node that runs is told what it boots next, begins that boot by its session, and says hello with its token as any.
+// A running node learns its next boot, starts it by its session, and registers with its token like others.
 func TestNextBootOfARunningNode(t *testing.T) {
 	s := startSite(t)
 	old := s.withSystemd("257.8-1")
@@ -136,8 +136,8 @@ func TestNextBootOfARunningNode(t *testing.T) {
 	}
 }
 
-// What a boot's token opens while its kernel loads is not its next boot: whoever heard it on the wire would get
-// that one's.
+// The token of a boot that loads its kernel does not give access to the next boot: otherwise anyone who read the token
+// on the wire could take over the next boot.
 func TestTokenIsNoNextBoot(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -155,8 +155,8 @@ func TestTokenIsNoNextBoot(t *testing.T) {
 	}
 }
 
-// The method follows from what is on record of both versions, and is told with its reason; asked for by name, what
-// does not fit is refused.
+// The boot method follows from the two versions, and is reported with its reason. A method that was requested by name
+// and is not possible is refused.
 func TestMethodFollowsFromVersions(t *testing.T) {
 	s := startSite(t)
 	s.withSystemd("257.8-1")
@@ -165,7 +165,7 @@ func TestMethodFollowsFromVersions(t *testing.T) {
 	s.running(n)
 	try := func(what, want string) {
 		t.Helper()
-		done, err := c.SwitchNode(t.Context(), "node001", api.PowerDo{Action: api.PowerAnew, DryRun: true})
+		done, err := c.SwitchNode(t.Context(), "node001", api.PowerDo{Action: api.PowerAuto, DryRun: true})
 		if err != nil || !strings.Contains(done.Did, want) {
 			t.Errorf("%s: %+v, %v", what, done, err)
 		}
@@ -203,7 +203,7 @@ func TestMethodFollowsFromVersions(t *testing.T) {
 	try("node state", "kexec: the node has node state (nfs)")
 }
 
-// Boots without firmware say nothing of how long others take.
+// Boots without firmware do not count for the usual boot time.
 func TestUsualTimeIsOfFirmware(t *testing.T) {
 	s := startSite(t)
 	s.withSystemd("257.8-1")

@@ -13,14 +13,14 @@ import (
 	"pando/internal/registry"
 )
 
-// operatorOf is a client of a test's server, over its socket.
+// operatorOf returns a client of a test's server, over its socket.
 func operatorOf(t *testing.T, s *site) *api.Client {
 	c := api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile))
 	t.Cleanup(c.Close)
 	return c
 }
 
-// crew makes nodes pc01, pc02, ... with MACs that end in their number.
+// crew creates nodes pc01, pc02, ... with MACs that end in their number.
 func crew(t *testing.T, c *api.Client, n byte) {
 	t.Helper()
 	for i := byte(1); i <= n; i++ {
@@ -176,7 +176,7 @@ func TestAdoptNodes(t *testing.T) {
 	}
 }
 
-// TestNodeOverrides: what a node has of its own reaches its assignment, is explained, and goes again.
+// TestNodeOverrides: a node's own setting reaches its assignment, is shown with its source, and can be removed.
 func TestNodeOverrides(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -233,7 +233,7 @@ func TestNodeOverrides(t *testing.T) {
 	}
 }
 
-// TestDeleteNodeFreesItsAddress: name, fixed address, MAC and leases of a node that is retired can be had by others.
+// TestDeleteNodeFreesItsAddress: name, fixed address, MAC and leases of a deleted node can be used by others.
 func TestDeleteNodeFreesItsAddress(t *testing.T) {
 	s := startSite(t)
 	c := operatorOf(t, s)

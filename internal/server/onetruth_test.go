@@ -16,7 +16,7 @@ import (
 	"pando/internal/trace"
 )
 
-// says has a node report events and a status.
+// says reports an event and a status of a node.
 func (p *replayed) says(e *trace.Event, st *api.NodeStatus) {
 	p.t.Helper()
 	req := api.ReportRequest{Boot: p.boot, Uptime: time.Hour, Status: st}
@@ -39,7 +39,7 @@ func (s *site) fleetOfEachState() map[string]trace.State {
 		s.clock.add(r.Uptime)
 		up[state].report(trace.Booted, r.Uptime)
 	}
-	s.node(5).load() // its kernel runs, and nothing comes of it any more
+	s.node(5).load() // its kernel runs, and it goes silent
 	link := s.node(6).play(r)
 	link.says(&trace.Event{Stage: trace.Link, Kind: trace.Fail, Message: "no cable"}, nil)
 	up[trace.Down].says(&trace.Event{Stage: trace.Shutdown, Kind: trace.End, Offset: 50 * time.Minute}, nil)
@@ -54,8 +54,8 @@ func (s *site) fleetOfEachState() map[string]trace.State {
 		"pc004": trace.Down, "pc005": trace.Failed, "pc006": trace.Failed, "pc007": trace.Booting}
 }
 
-// One truth, told alike everywhere: in lists of nodes and boots, in the status, in what is wrong, in the metrics and on
-// the dashboard's map a node has the same state, and the counts are of these states.
+// A node has the same state everywhere: in lists of nodes and boots, in the status, in the faults, in the metrics and
+// on the dashboard's map. All counts are of these states.
 func TestEverybodyTellsTheSameState(t *testing.T) {
 	s := startSite(t, func(c *Config) {
 		c.Dashboard, c.DashboardOpen, c.MetricsOpen = "127.0.0.1:0", true, true
@@ -110,7 +110,7 @@ func TestEverybodyTellsTheSameState(t *testing.T) {
 	s.mapTells(want, counts)
 }
 
-// openPage returns what stands at the dashboard's address.
+// openPage returns the page at a path of the dashboard.
 func (s *site) openPage(path string) string {
 	s.t.Helper()
 	res, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d%s", s.DashboardPort(), path))
@@ -159,7 +159,7 @@ func (s *site) mapTells(want map[string]trace.State, counts map[string]int) {
 	}
 }
 
-// A machine that lost its power stays no booted one: when it comes again, the boot before has ended.
+// A machine that lost its power does not stay booted: when it comes back, the earlier boot has ended.
 func TestKilledMachineIsDown(t *testing.T) {
 	s := startSite(t)
 	s.addImage()

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/netip"
 	"os"
 	"reflect"
 	"slices"
@@ -16,9 +17,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// TestDescriptionOfTypes: the schemas of openapi.json are those of the types, in their order and with the words that
-// stand there; settings have the words of the table. `go test ./internal/server -run TestDescription -update` writes
-// it.
+// TestDescriptionOfTypes: the schemas of openapi.json match the types, in order, with the descriptions that are in the
+// file; settings have those of the table. `go test ./internal/server -run TestDescription -update` updates the file.
 func TestDescriptionOfTypes(t *testing.T) {
 	want, err := withSchemas(description, describedTypes())
 	if err != nil {
@@ -38,13 +38,13 @@ func TestDescriptionOfTypes(t *testing.T) {
 // schema is a JSON object of the description.
 type schema = map[string]any
 
-// Where the schemas stand in openapi.json: they are its last part.
+// The schemas are the last part of openapi.json.
 const (
 	schemasBegin = "    \"schemas\": {\n"
 	schemasEnd   = "\n    }\n  }\n}\n"
 )
 
-// withSchemas is a description with the schemas of these types in the place of its own.
+// withSchemas returns a description with the schemas of these types.
 func withSchemas(doc []byte, types map[string]reflect.Type) ([]byte, error) {
 	head, _, ok := bytes.Cut(doc, []byte(schemasBegin))
 	if !ok {
@@ -79,7 +79,7 @@ type schemaWriter struct {
 	out   bytes.Buffer
 }
 
-// write writes one schema. words is what stands there today.
+// write writes one schema. words is the schema in the file now.
 func (g *schemaWriter) write(name string, typ reflect.Type, words schema) {
 	fmt.Fprintf(&g.out, "      %q: {\n        \"type\": \"object\",\n", name)
 	if d, ok := words["description"]; ok {
@@ -102,7 +102,7 @@ func (g *schemaWriter) write(name string, typ reflect.Type, words schema) {
 	g.out.WriteString("\n      }")
 }
 
-// property is the schema of a field, with the words that are known of it.
+// property returns the schema of a field, with its known description.
 func (g *schemaWriter) property(f reflect.StructField, name string, words schema) schema {
 	out := g.of(f.Type)
 	addWords(out, words)
@@ -125,7 +125,7 @@ func isSetting(f reflect.StructField) bool {
 	return false
 }
 
-// addWords takes over what a type does not say: descriptions, allowed words and patterns, those of items too.
+// addWords copies what a type does not say: descriptions, allowed values and patterns, also of items.
 func addWords(to, from schema) {
 	for _, key := range []string{"description", "enum", "pattern", "default"} {
 		if v, ok := from[key]; ok && to["$ref"] == nil {
@@ -140,7 +140,7 @@ func addWords(to, from schema) {
 	}
 }
 
-// of is the schema of a type.
+// of returns the schema of a type.
 func (g *schemaWriter) of(typ reflect.Type) schema {
 	if typ.Kind() == reflect.Pointer {
 		return g.of(typ.Elem())
@@ -148,6 +148,12 @@ func (g *schemaWriter) of(typ reflect.Type) schema {
 	switch typ {
 	case reflect.TypeFor[time.Time]():
 		return schema{"type": "string", "format": "date-time"}
+	case reflect.TypeFor[fleet.MAC]():
+		return schema{"type": "string", "format": "mac"}
+	case reflect.TypeFor[netip.Addr]():
+		return schema{"type": "string", "format": "ip"}
+	case reflect.TypeFor[netip.Prefix]():
+		return schema{"type": "string", "format": "cidr"}
 	case reflect.TypeFor[json.RawMessage]():
 		return schema{} // any JSON
 	case reflect.TypeFor[[]byte]():
@@ -180,7 +186,7 @@ func (g *schemaWriter) of(typ reflect.Type) schema {
 	return schema{"type": "integer", "format": "int64"}
 }
 
-// wireFields are the fields of a type on the wire, those of embedded structs in their place.
+// wireFields returns the fields of a type in JSON, with those of embedded structs in place.
 func wireFields(t reflect.Type) []reflect.StructField {
 	var out []reflect.StructField
 	for f := range t.Fields() {
@@ -196,7 +202,7 @@ func wireFields(t reflect.Type) []reflect.StructField {
 	return out
 }
 
-// keyOrder is how the keys of a schema follow each other.
+// keyOrder is the order of keys in a schema.
 var keyOrder = []string{
 	"type",
 	"format",
@@ -210,7 +216,7 @@ var keyOrder = []string{
 	"description",
 }
 
-// compact writes a value as openapi.json has it in one line.
+// compact returns a value as openapi.json has it in one line.
 func compact(v any) string {
 	switch v := v.(type) {
 	case schema:
@@ -237,7 +243,7 @@ func compact(v any) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil { // words and numbers always encode
+	if err := e.Encode(v); err != nil { // strings and numbers always encode
 		panic(err)
 	}
 	return strings.TrimSuffix(b.String(), "\n")

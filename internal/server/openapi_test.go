@@ -13,7 +13,7 @@ import (
 	"pando/internal/trace"
 )
 
-// openAPI is as much of an OpenAPI document as these tests look at.
+// openAPI holds the parts of an OpenAPI document that these tests use.
 type openAPI struct {
 	OpenAPI string `json:"openapi"`
 	Paths   map[string]map[string]struct {
@@ -77,9 +77,9 @@ func TestDescriptionAndRoutesAgree(t *testing.T) {
 	}
 }
 
-// TestDescriptionAndClientAgree: an operation's id is the client's method.
+// TestDescriptionAndClientAgree: each operation's ID is a method of the client.
 func TestDescriptionAndClientAgree(t *testing.T) {
-	ids := map[string]bool{"Server": true, "Close": true, "Patient": true} // the client's own
+	ids := map[string]bool{"Server": true, "Close": true, "Patient": true} // methods without an operation
 	for path, operations := range readDescription(t).Paths {
 		for _, o := range operations {
 			ids[o.OperationID] = true
@@ -95,7 +95,7 @@ func TestDescriptionAndClientAgree(t *testing.T) {
 	}
 }
 
-// describedTypes are the types of the API by the names of their schemas.
+// describedTypes returns the types of the API by the names of their schemas.
 func describedTypes() map[string]reflect.Type {
 	types := map[string]reflect.Type{}
 	for _, v := range []any{api.Error{}, api.ErrorBody{}, api.Node{}, api.NodeList{}, api.NodeCreate{}, api.NodeSet{},
@@ -122,7 +122,7 @@ func describedTypes() map[string]reflect.Type {
 		api.Journal{}, api.JournalLine{}, api.JournalBoot{}, api.StateList{}, api.StateOf{}, fleet.StatePlace{},
 		fleet.KeptPath{}, fleet.StateOrder{}, fleet.StateResult{}, api.VolumeState{}, api.Snapshot{}, api.StateChange{},
 		api.KeyVersion{}, api.SignatureAdd{}, api.Policy{}, api.MediumCreate{},
-		api.DHCP{}, api.DHCPAddresses{}, api.Loads{}, api.Logs{},
+		api.DHCP{}, api.DHCPAddresses{}, api.Port{}, api.Loads{}, api.Logs{},
 		api.Status{}, api.FullDisk{},
 		api.Rollout{}, api.RolloutList{}, api.RolloutStart{}, fleet.RolloutPlan{}, fleet.RolloutNode{},
 		api.NodeDiff{}, api.NodeDiffList{},
@@ -172,7 +172,7 @@ func TestDescriptionAndTypesAgree(t *testing.T) {
 	}
 }
 
-// jsonFields are the names of a type's fields on the wire, those of embedded structs included.
+// jsonFields returns the JSON names of a type's fields, including those of embedded structs.
 func jsonFields(t reflect.Type) map[string]bool {
 	out := map[string]bool{}
 	for i := range t.NumField() {
@@ -189,7 +189,7 @@ func jsonFields(t reflect.Type) map[string]bool {
 	return out
 }
 
-// references are all "$ref" of the description.
+// references returns all "$ref" of the description.
 func references(t *testing.T) []string {
 	t.Helper()
 	var doc any

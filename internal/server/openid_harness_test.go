@@ -27,29 +27,29 @@ import (
 	"pando/internal/openid"
 )
 
-// canaille is a running OpenID provider, with a proxy before it that can spoil its answers.
+// canaille is a running OpenID provider behind a proxy that can change its answers.
 type canaille struct {
 	t      *testing.T
 	issuer string
 	front  *http.Server
 
 	mu    sync.Mutex
-	spoil func(path string, body []byte) []byte // nil: answers pass as they are
-	codes int                                   // exchanges of codes that were asked for
+	spoil func(path string, body []byte) []byte // nil: answers are not changed
+	codes int                                   // number of exchanged codes
 
 	pausing sync.Mutex
 	paused  time.Time
 }
 
-// What the clients and people of the provider have. A secret with other signs is sent escaped, as RFC 6749 says,
-// which not all providers undo.
+// Secrets of the provider's clients and people. A secret with special characters is sent escaped, as RFC 6749 says,
+// which not all providers decode.
 const (
 	ourSecret   = "hush-1-the-secret-of-pando"
 	otherSecret = "hush-2-the-secret-of-another"
 	password    = "correct horse 47"
 )
 
-// startProvider runs a site, and a provider that knows it and some people. They are different sites for a browser.
+// startProvider runs a site, and a provider that knows it and some people. For a browser they are different sites.
 func startProvider(t *testing.T, change ...func(*Config)) (*site, string, *canaille) {
 	t.Helper()
 	python := filepath.Join(repository(t), "build/canaille/bin/python")
@@ -78,7 +78,7 @@ func startProvider(t *testing.T, change ...func(*Config)) (*site, string, *canai
 			},
 		}
 	}}, change...)...)
-	s.clock.add(time.Since(s.clock.now())) // the provider's clock is the real one
+	s.clock.add(time.Since(s.clock.now())) // the provider uses the real clock
 	type user struct {
 		Name     string   `json:"name"`
 		Password string   `json:"password"`
@@ -106,7 +106,7 @@ func startProvider(t *testing.T, change ...func(*Config)) (*site, string, *canai
 	return s, base, p
 }
 
-// repository is the directory of the whole module.
+// repository returns the directory of the module.
 func repository(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.Abs("../..")
@@ -116,7 +116,7 @@ func repository(t *testing.T) string {
 	return dir
 }
 
-// run starts the provider, and returns the port that it listens on.
+// run starts the provider, and returns its port.
 func (p *canaille) run(python string, wants any) (port int) {
 	p.t.Helper()
 	line, err := json.Marshal(wants)
@@ -138,7 +138,7 @@ func (p *canaille) run(python string, wants any) (port int) {
 		p.t.Fatal(err)
 	}
 	p.t.Cleanup(func() {
-		in.Close() // which ends it
+		in.Close() // this ends the provider
 		_ = cmd.Wait()
 		if p.t.Failed() {
 			p.t.Log(claimed.String())
@@ -154,7 +154,7 @@ func (p *canaille) run(python string, wants any) (port int) {
 	return port
 }
 
-// proxy passes everything to the provider, and its answers through spoil.
+// proxy forwards requests to the provider, and its answers through spoil.
 func (p *canaille) proxy(port int) http.Handler {
 	to := &url.URL{Scheme: "http", Host: fmt.Sprintf("127.0.0.1:%d", port)}
 	return &httputil.ReverseProxy{
@@ -189,7 +189,7 @@ func (p *canaille) proxy(port int) http.Handler {
 	}
 }
 
-// pause lets a second pass between tokens: the provider cannot make two for one person in one.
+// pause waits a second between tokens: the provider cannot issue two tokens for one person within a second.
 func (p *canaille) pause() {
 	p.pausing.Lock()
 	defer p.pausing.Unlock()
@@ -197,7 +197,7 @@ func (p *canaille) pause() {
 	p.paused = time.Now()
 }
 
-// spoiled changes what the provider answers on a path.
+// spoiled makes the proxy change the answers on a path.
 func (p *canaille) spoiled(path string, change func([]byte) []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -209,20 +209,20 @@ func (p *canaille) spoiled(path string, change func([]byte) []byte) {
 	}
 }
 
-// exchanges is how many codes were exchanged.
+// exchanges returns how many codes were exchanged.
 func (p *canaille) exchanges() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.codes
 }
 
-// visitor is somebody with a browser without scripts: it keeps cookies, follows redirects and sends forms.
+// visitor is a browser without scripts: it keeps cookies, follows redirects and sends forms.
 type visitor struct {
 	t    *testing.T
 	c    *http.Client
-	stop string // a redirect to here is not followed, but answered
+	stop string // redirects to this host are not followed
 	at   *url.URL
-	away *url.URL // where the answer sends it that was not followed
+	away *url.URL // target of the redirect that was not followed
 	code int
 	body string
 }
@@ -244,7 +244,7 @@ func newVisitor(t *testing.T) *visitor {
 	return v
 }
 
-// ask gets a page, or sends a form.
+// ask requests a page, or sends a form.
 func (v *visitor) ask(method, to string, form url.Values) {
 	v.t.Helper()
 	var b io.Reader
@@ -282,7 +282,7 @@ func (v *visitor) ask(method, to string, form url.Values) {
 	}
 }
 
-// submit sends the first form of the page by POST, with its hidden fields and what is typed.
+// submit sends the first form of the page by POST, with its hidden fields and the typed values.
 func (v *visitor) submit(typed map[string]string) {
 	v.t.Helper()
 	doc, err := html.Parse(strings.NewReader(v.body))
@@ -321,7 +321,7 @@ func attribute(n *html.Node, name string) string {
 	return ""
 }
 
-// prove logs in at the provider, where the browser is, up to its way back to the site.
+// prove logs in at the provider, up to the redirect back to the site.
 func (v *visitor) prove(name string) {
 	v.t.Helper()
 	v.submit(map[string]string{"login": name})
@@ -331,7 +331,7 @@ func (v *visitor) prove(name string) {
 	}
 }
 
-// back is the address with which the provider sends somebody back, not yet gone to.
+// back returns the URL to which the provider redirects after a login, without following it.
 func (v *visitor) back(base, name string) string {
 	v.t.Helper()
 	v.stop = base + "/login/oidc/callback"
@@ -344,7 +344,7 @@ func (v *visitor) back(base, name string) string {
 	return v.at.String()
 }
 
-// location is where the last page sends a browser that does not follow.
+// location returns the target of the last redirect that was not followed.
 func (v *visitor) location(t *testing.T) *url.URL {
 	t.Helper()
 	if v.away == nil {
@@ -354,13 +354,13 @@ func (v *visitor) location(t *testing.T) *url.URL {
 	return &u
 }
 
-// challenge is what a login begins with whose verifier this is.
+// challenge returns the code challenge of a verifier.
 func challenge(verifier string) string {
 	sum := sha256.Sum256([]byte(verifier))
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// foreignTokens has the provider make tokens for its other client.
+// foreignTokens makes the provider issue tokens for its other client.
 func foreignTokens(t *testing.T, issuer, code, verifier, redirect string) []byte {
 	t.Helper()
 	form := url.Values{
@@ -387,7 +387,7 @@ func foreignTokens(t *testing.T, issuer, code, verifier, redirect string) []byte
 	return b
 }
 
-// unsigned is an ID token with the same claims that says of itself that nobody signed it.
+// unsigned returns an ID token with the same claims and the algorithm "none".
 func unsigned(id string) string {
 	parts := strings.Split(id, ".")
 	if len(parts) != 3 {

@@ -17,7 +17,7 @@ import (
 	"pando/internal/openid"
 )
 
-// notes is a log that tests read.
+// notes is a log that tests can read.
 type notes struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -35,7 +35,8 @@ func (n *notes) String() string {
 	return n.b.String()
 }
 
-// TestLoginByProvider: who has a role there may do what it says, and is in the list of users and in the audit log.
+// TestLoginByProvider: a person with a role at the provider may do what the role allows, and is in the list of users
+// and in the audit log.
 func TestLoginByProvider(t *testing.T) {
 	var log notes
 	s, base, _ := startProvider(t, func(c *Config) {
@@ -104,7 +105,8 @@ func TestLoginByProvider(t *testing.T) {
 	}
 }
 
-// TestProviderTakesRolesAway: no role, no way in; and at the next login the sessions end of who lost theirs.
+// TestProviderTakesRolesAway: a person without a role cannot log in; the login of a person who has lost the role ends
+// that person's sessions.
 func TestProviderTakesRolesAway(t *testing.T) {
 	s, base, _ := startProvider(t)
 	here := api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile))
@@ -147,8 +149,8 @@ func TestProviderTakesRolesAway(t *testing.T) {
 	}
 }
 
-// TestProviderRefuses: what comes back is taken only if it is this browser's, this login's, ours, signed, in time,
-// and for once.
+// TestProviderRefuses: a login is accepted only from the browser that began it, with this login's code, for this site,
+// signed, in time, and once.
 func TestProviderRefuses(t *testing.T) {
 	s, base, p := startProvider(t)
 	refused := func(what string, v *visitor, status int) {
@@ -159,7 +161,7 @@ func TestProviderRefuses(t *testing.T) {
 		if v.ask("GET", base+"/boots", nil); v.at.Path != "/login" {
 			t.Errorf("%s: there is a session", what)
 		}
-		s.clock.add(time.Minute) // that many logins from one address fail
+		s.clock.add(time.Minute) // the failed logins from one address are limited
 	}
 	good := newVisitor(t)
 	var earlier []byte
@@ -227,7 +229,7 @@ func TestProviderRefuses(t *testing.T) {
 	}
 }
 
-// TestProviderForAnotherClient: a token with the right nonce that the provider made for somebody else is not taken.
+// TestProviderForAnotherClient: a token with the right nonce that the provider issued to another client is refused.
 func TestProviderForAnotherClient(t *testing.T) {
 	_, base, p := startProvider(t)
 	v := newVisitor(t)
@@ -266,7 +268,7 @@ func TestProviderForAnotherClient(t *testing.T) {
 	p.spoiled("", nil)
 }
 
-// TestProviderIsDown: the login page says so, and who has a password here logs in.
+// TestProviderIsDown: the login page says so, and people with a password here can log in.
 func TestProviderIsDown(t *testing.T) {
 	s, base, p := startProvider(t)
 	here := api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile))
@@ -293,7 +295,7 @@ func TestProviderIsDown(t *testing.T) {
 	}
 }
 
-// TestLoginByProviderInABrowser does what people do, in Chromium.
+// TestLoginByProviderInABrowser plays a login in Chromium.
 func TestLoginByProviderInABrowser(t *testing.T) {
 	_, base, _ := startProvider(t)
 	v := startBrowser(t, base)
@@ -323,7 +325,7 @@ func TestLoginByProviderInABrowser(t *testing.T) {
 	v.arrive(`location.pathname === "/login"`)
 }
 
-// arrive waits until a page is there, over pages that come between.
+// arrive waits until a page is shown, whatever pages come in between.
 func (v *visit) arrive(condition string) {
 	v.t.Helper()
 	for {

@@ -18,21 +18,20 @@ import (
 	"pando/internal/server/volumes"
 )
 
-// descriptionPath is where the description of the operator's API is.
+// descriptionPath is the path of the OpenAPI description.
 const descriptionPath = "/v1/openapi.json"
 
 //go:embed openapi.json
 var description []byte
 
-// serveDescription sends the OpenAPI description. It needs no token: it says nothing of this site.
+// serveDescription sends the OpenAPI description. It needs no token, because it contains nothing about this site.
 func serveDescription(w http.ResponseWriter, _ *http.Request) error {
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(description) // the client is gone when this fails
+	_, _ = w.Write(description) // it fails only if the client is gone
 	return nil
 }
 
-// operatorList is every route of the operator's half of the HTTP API: what `pando` and other programs use. The list
-// is the API: the description in openapi.json is tested against it, and so is the client.
+// operatorList returns every route of the operator's API. Tests compare openapi.json and the client with this list.
 func (s *Server) operatorList() []httpapi.Route {
 	return slices.Concat(
 		operator.Routes(s.operatorOptions()),
@@ -50,8 +49,8 @@ func (s *Server) operatorList() []httpapi.Route {
 	)
 }
 
-// operatorRoutes registers the operator's API. auth is put around every route: nothing on the socket, the check of a
-// token on the control channel. The description is for everybody.
+// operatorRoutes registers the operator's API. It wraps every route in auth: the token check on the control port,
+// nothing on the socket. The description is open to everybody.
 func (s *Server) operatorRoutes(m *httpapi.Mux, auth func(httpapi.Handler) httpapi.Handler) {
 	routes := slices.DeleteFunc(s.operatorList(), func(r httpapi.Route) bool { return r.Path == descriptionPath })
 	m.Route("GET "+descriptionPath, serveDescription)
@@ -61,26 +60,26 @@ func (s *Server) operatorRoutes(m *httpapi.Mux, auth func(httpapi.Handler) httpa
 	}, auth)
 }
 
-// operatorOptions wires the answers about nodes, groups and whatever else is declared.
+// operatorOptions wires the API about nodes, groups and other declared things.
 func (s *Server) operatorOptions() operator.Options {
 	return operator.Options{
 		Registry: s.registry, Store: s.store, Versions: s.versions, Views: s.nodeViews(), Configs: s.configs,
 		Commands: s.commands, Waker: s.waker, Methods: s.methods,
 		Data:   nodeData{s.state, s.journals, s.volumes, s.log},
 		Faults: s.faults, Compare: s.imageAPI.Compare, FlushEvents: s.boots.Flush, DHCP: s.dhcpStatus,
-		Loads: s.admission.Status, Subnets: s.ownSubnets,
+		Ports: s.portsForNodes, Loads: s.admission.Status, Subnets: s.ownSubnets,
 		Logs: s.journals.Status, Release: s.cfg.Release, RebootAfter: s.cfg.RebootAfter, Started: s.started,
 		Now: s.now,
 	}
 }
 
-// nodeViews puts together what is known of nodes.
+// nodeViews returns the source of api.Node views: the registry, times of the last packet, addresses and boot states.
 func (s *Server) nodeViews() fleetview.Nodes {
 	return fleetview.Nodes{Registry: s.registry, LastSeen: s.lastSeen.Seen, Address: s.lastSeen.Address,
 		State: s.faults.State}
 }
 
-// nodeData has what is kept of nodes outside of the registry follow their names.
+// nodeData renames and deletes data of nodes outside of the registry: state, journals, swap space.
 type nodeData struct {
 	*state.Service
 	journals *logs.Journals
@@ -90,7 +89,7 @@ type nodeData struct {
 
 func (d nodeData) NodeRenamed(ctx context.Context, was, is string) {
 	if err := d.journals.Rename(was, is); err != nil {
-		d.log.Error("rename the journals of a node", "node", is, "was", was, "err", err)
+		d.log.Error("journals of a renamed node cannot be renamed", "node", is, "was", was, "err", err)
 	}
 	d.Service.NodeRenamed(ctx, was, is)
 }

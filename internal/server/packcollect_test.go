@@ -12,8 +12,8 @@ import (
 	"pando/internal/trace"
 )
 
-// A pack that was replaced stays for boots under way, and as long as a node runs with it; then it goes, and what
-// the new one shares with it stays.
+// A replaced pack stays for boots in progress, and as long as a node runs with it. Then it is removed, except for the
+// pieces that the new pack shares.
 func TestReplacedPackIsCollected(t *testing.T) {
 	s := startSite(t)
 	m, version := s.addRoot(
@@ -57,14 +57,14 @@ func TestReplacedPackIsCollected(t *testing.T) {
 			t.Errorf("the store: %v, %v", report.Problems, err)
 		}
 	}
-	collected(false) // it may be in mid-boot
+	collected(false) // the node may still boot
 	s.clock.add(packs.ReplacedKept + time.Hour)
 	for _, n := range []byte{1, 2, 4, 5} {
 		s.boot(n, "")
 	}
 	collected(false) // node 3 runs with it
 	last, _ := s.boot(3, "")
-	s.restart() // what was replaced is known from the store
+	s.restart() // the store knows which packs were replaced
 	collected(true)
 	if p := s.verified(last); p.Sequence != 2 {
 		t.Errorf("the pack of today has number %d", p.Sequence)

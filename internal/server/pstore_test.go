@@ -9,15 +9,15 @@ import (
 	"pando/internal/trace"
 )
 
-// TestPstore: what a boot finds in pstore belongs to the one before it whose kernel ran: its console has it, once,
-// and its panic is a fault. The boot that tells it is well.
+// TestPstore: a log that a boot finds in pstore belongs to the earlier boot whose kernel ran last: that boot's console
+// has it once, and its panic is a fault. The boot that reports it has no fault.
 func TestPstore(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
 	n := s.node(1)
 	died := n.replay(readRecorded(t), trace.Booted)
 	s.clock.add(time.Hour)
-	n.load() // one that came no further than its loader
+	n.load() // a boot that only reached its loader
 	s.clock.add(time.Hour)
 	p := n.play(readRecorded(t))
 	p.report(trace.Booted, time.Minute)
@@ -45,7 +45,7 @@ func TestPstore(t *testing.T) {
 	if b, err = client.Boot(t.Context(), p.boot); err != nil || b.Fault != nil || b.Console != "" {
 		t.Errorf("the boot after it: %+v, %q, %v", b.Fault, b.Console, err)
 	}
-	// More than there is room for: the end counts.
+	// Of a log that is too long, the end is kept.
 	if e := p.post("/v1/node/events", "Bearer "+p.session,
 		api.ReportRequest{Boot: p.boot, Uptime: 2 * time.Minute, Pstore: strings.Repeat("x\n", 100_000) + "the end"},
 		nil); e != nil {

@@ -15,11 +15,11 @@ import (
 	"pando/internal/trace"
 )
 
-// TestFloodOfRequests: a token, a user and an address that ask without end are told to wait, each for itself;
-// others are answered meanwhile, and nodes, and who is on the server, at any rate.
+// TestFloodOfRequests: a token, a user and an address that send requests without end are limited separately. Meanwhile
+// others, nodes and users of the socket are served without limit.
 func TestFloodOfRequests(t *testing.T) {
 	s, base, desk := startDashboard(t, func(c *Config) { c.APIRate, c.MetricsOpen = 2, true })
-	const most = 2 * 10 // seconds that may come at once
+	const most = 2 * 10 // the size of a burst in requests
 	s.addImage()
 	ci, other := s.remote(fleet.Viewer), s.remote(fleet.Operator)
 	ask429 := func(ask func() error) (n int) {
@@ -76,7 +76,7 @@ func TestFloodOfRequests(t *testing.T) {
 	}
 }
 
-// floodPages asks for pages in the name of a token and of a user, and for metrics in nobody's.
+// floodPages requests pages with a token and as a user, and metrics without a login.
 func (s *site) floodPages(base, token string, most int) {
 	s.t.Helper()
 	until429 := func(path, cookie string) (n int) {
@@ -97,7 +97,7 @@ func (s *site) floodPages(base, token string, most int) {
 	in := ask(s.t, "POST", base+"/login", "", []byte(url.Values{"to": {"/"}, "token": {token}}.Encode()))
 	admitted, _, _ := strings.Cut(in.header.Get("Set-Cookie"), ";")
 	user, _ := logIn(s.t, base, "bench", "first password")
-	if n := until429("/images", admitted); n < most-2 || n > most { // logging in asks as well
+	if n := until429("/images", admitted); n < most-2 || n > most { // logging in costs requests too
 		s.t.Errorf("%d pages at once", n)
 	}
 	if n := until429("/images", user); n != most {

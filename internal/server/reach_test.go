@@ -18,7 +18,7 @@ import (
 	"pando/internal/trace"
 )
 
-// TestEachRouteHasAReach: what a token that is for some groups may do with a new route is a decision.
+// TestEachRouteHasAReach: somebody must decide for a new route what a token for some groups may do with it.
 func TestEachRouteHasAReach(t *testing.T) {
 	in := map[string]int{}
 	for _, r := range access.KnownRoutes() {
@@ -36,8 +36,8 @@ func TestEachRouteHasAReach(t *testing.T) {
 	}
 }
 
-// rooms is a site with two groups, each with a node that is up and a rollout that was aborted, and an operator's
-// token for the first.
+// rooms is a site with two groups, each with a running node and an aborted rollout, and an operator's token for the
+// first group.
 type rooms struct {
 	*site
 	secret     string
@@ -46,8 +46,8 @@ type rooms struct {
 	everything string // a token for the whole site
 }
 
-// hidden begins the names of the group, node and more that the token is not for. Nothing that it is answered may
-// have it; it is so long that no random key spells it.
+// hidden is the prefix of the names of the other group, its node and more. No answer to the token may contain it; it is
+// too long to occur in a random key.
 const hidden = "unseen"
 
 func startRooms(t *testing.T) *rooms {
@@ -103,13 +103,13 @@ func startRooms(t *testing.T) *rooms {
 	return s
 }
 
-// faultsAfresh has what is wrong with boots looked up when it is asked for next.
+// faultsAfresh makes the next request for faults search again.
 func (s *site) faultsAfresh(context.Context) error {
 	s.faults.Forget()
 	return nil
 }
 
-// do asks over the control channel.
+// do sends a request to the control port.
 func (s *rooms) do(secret, method, path, body string) (status int, answer string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
@@ -122,7 +122,7 @@ func (s *rooms) do(secret, method, path, body string) (status int, answer string
 	return w.Code, w.Body.String()
 }
 
-// filled are the addresses of a route, of things of the token's group or of the other.
+// filled returns the path of a route with names of the token's group, or of the other.
 func (s *rooms) filled(path string, its bool) string {
 	pick := func(own, other string) string {
 		if its {
@@ -146,7 +146,7 @@ func (s *rooms) filled(path string, its bool) string {
 		Replace(path)
 }
 
-// attempts are what is asked of the other group, by route: further addresses and bodies.
+// attempts are further paths and bodies that ask for the other group, by route.
 var attempts = map[string][]string{
 	"GET /v1/nodes": {"?select=unseennode", "?select=@unseenroom", "?select=52:54:00:00:00:02", "?select=*"},
 	"POST /v1/nodes": {
@@ -209,8 +209,8 @@ var attempts = map[string][]string{
 	"DELETE /v1/state/{name}/orders": {""},
 }
 
-// TestTokenOfOneGroup tries to get out of its group by every route: whatever it is answered, the other group is not
-// in it, and is afterwards as it was.
+// TestTokenOfOneGroup tries to reach another group by every route. No answer shows the other group, and afterwards it
+// has not changed.
 func TestTokenOfOneGroup(t *testing.T) {
 	s := startRooms(t)
 	before := s.other()
@@ -256,7 +256,7 @@ func TestTokenOfOneGroup(t *testing.T) {
 	}
 }
 
-// named is the name that was asked for, where the answer is that there is none.
+// named returns the requested name if the answer says that it does not exist.
 func named(path, body, answer string) string {
 	if !strings.Contains(answer, `"not_found"`) && !strings.Contains(answer, `"forbidden"`) {
 		return "\x00"
@@ -269,7 +269,7 @@ func named(path, body, answer string) string {
 	return "\x00"
 }
 
-// other is all that there is of the other group and of what is shared, for who may see everything.
+// other returns all that a caller without limits sees of the other group and of what groups share.
 func (s *rooms) other() string {
 	s.t.Helper()
 	var out strings.Builder
@@ -285,7 +285,7 @@ func (s *rooms) other() string {
 	return out.String()
 }
 
-// listens follows the stream of events for a moment: those of the own node come, and none of the other.
+// listens follows the stream of events for a moment: it has events of the own node, and none of the other.
 func (s *rooms) listens(path string) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
@@ -317,7 +317,7 @@ func (s *rooms) listens(path string) {
 	}
 }
 
-// TestTokenOfOneGroupWorks: in its own group it does what an operator does.
+// TestTokenOfOneGroupWorks: in its own group the token may do what an operator may do.
 func TestTokenOfOneGroupWorks(t *testing.T) {
 	s := startRooms(t)
 	for _, x := range []struct {
@@ -356,8 +356,8 @@ func TestTokenOfOneGroupWorks(t *testing.T) {
 	}
 }
 
-// TestTokensForGroupsAreChecked: the groups are there, an admin's token is for all, and the pages for browsers take
-// none that is not.
+// TestTokensForGroupsAreChecked: a token's groups must exist, an admin's token cannot have groups, and the dashboard
+// refuses tokens that have groups.
 func TestTokensForGroupsAreChecked(t *testing.T) {
 	s := startRooms(t)
 	here := api.OverHandler(s.socketRoutes())

@@ -97,7 +97,7 @@ func TestImageTrace(t *testing.T) {
 	}
 }
 
-// A version that has a pack and was not booted is described by its pack.
+// A version with a pack that was never booted is described by its pack.
 func TestImageTraceOfAPack(t *testing.T) {
 	s := startSite(t)
 	m, old := s.addRoot(map[string][]byte{"file": program(1, 150_000)})

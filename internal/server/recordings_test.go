@@ -13,8 +13,8 @@ import (
 	"pando/internal/trace"
 )
 
-// An operator has one boot recorded until a mark. The pack of its version gets what it read on the way there, and
-// keeps it, though boots before and after were not recorded as long.
+// An operator records one boot until a mark. The version's pack gets what was read until then, and keeps it, though
+// other boots were recorded for a shorter time.
 func TestRecordUntilAMark(t *testing.T) {
 	s := startSite(t)
 	files := map[string][]byte{}
@@ -61,7 +61,7 @@ func TestRecordUntilAMark(t *testing.T) {
 	if err := s.recordings.Set(name, packs.Wish{Until: "firefox-ready", Asked: s.now()}); err != nil {
 		t.Fatal(err)
 	}
-	s.restart() // what was asked is kept
+	s.restart() // the request is kept
 	a := boot(1, api.TraceRequest{Reads: trace.EncodeReads(long), Until: "firefox-ready", Reached: true})
 	if a.Node != name || a.RecordUntil != "firefox-ready" {
 		t.Fatalf("the boot of %s records until %q", a.Node, a.RecordUntil)
@@ -70,7 +70,7 @@ func TestRecordUntilAMark(t *testing.T) {
 		t.Errorf("%s is still asked to record until %q", name, left)
 	}
 	s.packed(version, "", func(r bootpack.Record) bool { return r.Raw > first.Raw })
-	boot(6, short) // boots that were not recorded as long do not push it out
+	boot(6, short) // shorter recordings do not replace it
 	last, _ := s.boot(200, "")
 	p := s.verified(last)
 	if fit := packer.FitOf(packer.OrderOf(p), long); fit.Misses != 0 {

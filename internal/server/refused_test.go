@@ -17,7 +17,7 @@ import (
 	"pando/internal/trace"
 )
 
-// failures are the failures on a boot's timeline: "stage: message".
+// failures returns the failures on a boot's timeline as "stage: message".
 func (s *site) failures(id fleet.BootID, kind trace.Kind) (out []string) {
 	s.t.Helper()
 	s.flushHistory()
@@ -33,7 +33,7 @@ func (s *site) failures(id fleet.BootID, kind trace.Kind) (out []string) {
 	return out
 }
 
-// latestOf is the latest boot of a machine.
+// latestOf returns the latest boot of a machine.
 func (s *site) latestOf(mac fleet.MAC) (id fleet.BootID) {
 	s.t.Helper()
 	err := s.registry.View(s.t.Context(), func(tx *registry.Tx) error {
@@ -49,8 +49,8 @@ func (s *site) latestOf(mac fleet.MAC) (id fleet.BootID) {
 	return id
 }
 
-// Whatever is refused to a machine that boots stands on its timeline, once, and its iPXE gets a script that says so on
-// the screen and asks again: it shows nothing of an HTTP error.
+// A request of a booting machine that is refused is on its timeline once. Its iPXE gets a script that shows the reason
+// and tries again, because iPXE shows nothing of an HTTP error.
 func TestRefusedRequestsAreTold(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -80,7 +80,7 @@ func TestRefusedRequestsAreTold(t *testing.T) {
 		t.Error("hello with a wrong token was taken")
 	}
 	want := []string{"script: boot script query", "bootfile: boot file", "initramfs: boot " + string(boot), "kernel: ",
-		"hello: hello refused: unknown token"}
+		"hello: registration refused: unknown token"}
 	got := s.failures(boot, trace.Fail)
 	for i := range want {
 		if len(got) != len(want) || !strings.HasPrefix(got[i], want[i]) {
@@ -92,7 +92,7 @@ func TestRefusedRequestsAreTold(t *testing.T) {
 	if got := s.failures(boot, trace.Info); len(got) == 0 || !strings.Contains(got[len(got)-1], "pxelinux.0") {
 		t.Errorf("the file that TFTP has not: %q", got)
 	}
-	for i := range 200 { // whoever can send packets fills nobody's timeline
+	for i := range 200 { // repeated requests do not fill a timeline
 		n.get(fmt.Sprintf("/boot/file/%d", i))
 	}
 	if got := s.failures(boot, trace.Fail); len(got) > 64 {

@@ -25,7 +25,7 @@ type rolling struct {
 	nodes    []*played
 }
 
-// played is a machine that boots what it is told, and does what it is asked.
+// played is a machine that boots what it is assigned, and executes its commands.
 type played struct {
 	*node
 	name    string
@@ -75,7 +75,7 @@ func (p *played) up(r *rolling) {
 	p.report(status, trace.Event{Stage: trace.Booted, Kind: trace.End, Offset: time.Minute})
 }
 
-// report speaks, and returns what the node is asked to do.
+// report sends a report, and returns the node's command.
 func (p *played) report(status *api.NodeStatus, events ...trace.Event) *api.NodeCommand {
 	p.t.Helper()
 	p.uptime += time.Second
@@ -96,7 +96,7 @@ func (r *rolling) nodeOf(name string) api.Node {
 	return n
 }
 
-// round lets each machine speak and do what it is asked, time pass, and the server look after the rollout.
+// round makes each machine report and execute its command, advances the clock, and steps the rollout.
 func (r *rolling) round() {
 	r.t.Helper()
 	if err := r.rollouts.Look(r.t.Context()); err != nil {
@@ -157,8 +157,8 @@ func (r *rolling) hook(name, script string) {
 	}
 }
 
-// A sound version reaches every node: hooks drain and judge it, the group desires it, and the stream of events
-// tells of it. In the middle the server is started again.
+// A good version reaches every node: hooks drain nodes and judge the version, the group gets it, and events report it.
+// The server restarts in the middle.
 func TestRolloutToASoundVersion(t *testing.T) {
 	r := startRolling(t, 3)
 	log := filepath.Join(r.dir, "log")
@@ -219,8 +219,8 @@ func TestRolloutToASoundVersion(t *testing.T) {
 	}
 }
 
-// A version on which a unit fails reaches the canary only, which goes back; the group is as it was. What would
-// decide about the group beside the rollout is refused, and its versions stay.
+// A version on which a unit fails reaches only the canary, which is rolled back; the group does not change. Meanwhile
+// other changes of the group's version are refused, and the versions are kept.
 func TestRolloutOfABadVersion(t *testing.T) {
 	r := startRolling(t, 3)
 	for _, p := range r.nodes {
@@ -255,7 +255,7 @@ func TestRolloutOfABadVersion(t *testing.T) {
 	if err != nil || x.State != fleet.RolloutRolledBack || after.Image != before.Image {
 		t.Errorf("%+v, %v, group %+v", x, err, after)
 	}
-	// What was moved to the bad version is moved back; a tag that is its own name stays.
+	// Tags that were moved to the bad version are moved back. A tag that only ever named that version stays.
 	if want := "node node001: units failed that had not failed before: new.service; tag lab:latest is back at " +
 		r.old.Short(); x.Reason != want {
 		t.Errorf("reason %q, want %q", x.Reason, want)
@@ -270,6 +270,69 @@ func TestRolloutOfABadVersion(t *testing.T) {
 	}
 	if boots, err := r.c.Boots(t.Context(), "node002", 9); err != nil || len(boots) != 1 {
 		t.Errorf("node002 has booted %d times, %v", len(boots), err)
+	}
+}
+
+// A node that was given the new version for a try takes part: it is the canary, and has its group's image again. If the
+// version is bad it returns with the others, and nothing leads back to that version.
+func TestRolloutOfATriedVersion(t *testing.T) {
+	for _, bad := range []bool{false, true} {
+		t.Run(fmt.Sprintf("bad %t", bad), func(t *testing.T) { rolloutOfATriedVersion(t, bad) })
+	}
+}
+
+func rolloutOfATriedVersion(t *testing.T, bad bool) {
+	r := startRolling(t, 3)
+	ctx := t.Context()
+	set := api.NodeSet{Select: "node002", Version: ptr(fleet.Ref("lab"))}
+	if _, err := r.c.SetNodes(ctx, set); err != nil {
+		t.Fatal(err)
+	}
+	tried := r.nodes[1]
+	tried.up(r)
+	if n := r.nodeOf("node002"); n.Running != r.new || n.Version == "" {
+		t.Fatalf("it tries %s: %+v", n.Running, n)
+	}
+	if bad {
+		tried.broken = []string{"new.service"}
+		tried.up(r)
+	}
+	plan := fleet.RolloutPlan{Wave: "1"}
+	dry, err := r.c.StartRollout(ctx, api.RolloutStart{Group: "default", Image: "lab", Plan: plan, DryRun: true})
+	if err != nil || r.nodeOf("node002").Version == "" {
+		t.Fatalf("a dry run changes the node: %+v, %v", dry, err)
+	}
+	x := r.begin(plan)
+	if n := r.nodeOf("node002"); n.Version != "" || n.Desired != r.new || x.Nodes[0].Node != "node002" {
+		t.Errorf("the canary is %s; the node that tried has %q and is to boot %s", x.Nodes[0].Node, n.Version,
+			n.Desired)
+	}
+	x = r.ends(x.ID)
+	want, ends := r.new, fleet.RolloutDone
+	if bad {
+		want, ends = r.old, fleet.RolloutRolledBack
+	}
+	if x.State != ends {
+		t.Errorf("bad %t: it ends %s: %s", bad, x.State, x.Reason)
+	}
+	for _, p := range r.nodes {
+		if n := r.nodeOf(p.name); n.Desired != want || n.Running != want || n.Version != "" {
+			t.Errorf("bad %t: %s is to boot %s and runs %s; want %s", bad, n.Name, n.Desired, n.Running, want)
+		}
+	}
+}
+
+// A group of one node: the README's two lines, try it and roll it out, do what they say.
+func TestRolloutOfTheOnlyNode(t *testing.T) {
+	r := startRolling(t, 1)
+	set := api.NodeSet{Select: "node001", Version: ptr(fleet.Ref("lab"))}
+	if _, err := r.c.SetNodes(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	r.nodes[0].up(r)
+	x := r.ends(r.begin(fleet.RolloutPlan{Gates: []fleet.Gate{"booted"}}).ID)
+	if n := r.nodeOf("node001"); x.State != fleet.RolloutDone || n.Desired != r.new || n.Version != "" {
+		t.Errorf("%s: %s; %+v", x.State, x.Reason, n)
 	}
 }
 
@@ -330,7 +393,7 @@ func TestRolloutVerbs(t *testing.T) {
 	}
 }
 
-// What a reboot would change is told before it happens: kernel arguments, also those of the group, and the root.
+// The changes by a reboot are shown in advance: kernel arguments, also those of the group, and the root.
 func TestNodeDiff(t *testing.T) {
 	r := startRolling(t, 1)
 	d, err := r.c.DiffNodes(t.Context(), "node001")

@@ -31,7 +31,7 @@ func (s *site) realRoot(files map[string][]byte) image.Root {
 	return testkit.StoreRoot(s.t, s.store, files)
 }
 
-// readsOf are the reads of a boot that opens these files.
+// readsOf returns the reads of a boot that opens these files.
 func (s *site) readsOf(m image.Manifest, files ...string) []trace.Read {
 	s.t.Helper()
 	at, err := imagefs.ReadMap(s.t.Context(), s.store, m)
@@ -49,7 +49,7 @@ func (s *site) readsOf(m image.Manifest, files ...string) []trace.Read {
 	return reads
 }
 
-// boot boots a machine of its own up to its report, and returns its assignment and how to go on.
+// boot boots a new machine up to its report, and returns its assignment and a function that sends its trace.
 func (s *site) boot(number byte, product string) (fleet.Assignment, func(api.TraceRequest) *api.Error) {
 	s.t.Helper()
 	n := s.nodeAt(number, netip.AddrFrom4([4]byte{127, 0, 0, number}))
@@ -85,7 +85,7 @@ func (s *site) boot(number byte, product string) (fleet.Assignment, func(api.Tra
 	}
 }
 
-// packed waits until a version has a boot pack that good says yes to.
+// packed waits until a version has a boot pack for which good returns true.
 func (s *site) packed(v fleet.Digest, class string, good func(bootpack.Record) bool) bootpack.Record {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Minute)
@@ -106,7 +106,7 @@ func (s *site) packed(v fleet.Digest, class string, good func(bootpack.Record) b
 	}
 }
 
-// verified is the map that an assignment names, fetched and checked as a node does it.
+// verified fetches and checks the pack map of an assignment, like a node.
 func (s *site) verified(a fleet.Assignment) bootpack.Map {
 	s.t.Helper()
 	if a.Pack == nil {

@@ -11,7 +11,7 @@ import (
 	"pando/internal/trace"
 )
 
-// dataRoutes is the data path.
+// dataRoutes returns the handler of the image port.
 func (s *Server) dataRoutes() http.Handler {
 	m := httpapi.NewMux(s.log)
 	m.Route("GET /o/{id}", s.booter.Refusals(trace.Kernel, s.objects.ServeObject))
@@ -23,7 +23,8 @@ func (s *Server) dataRoutes() http.Handler {
 	return m
 }
 
-// serveBoot tells /boot/file/<name> and /boot/<boot id>/initramfs apart, which ServeMux takes for one another.
+// serveBoot serves /boot/file/<name> and /boot/<boot id>/initramfs. ServeMux would refuse the two patterns as
+// conflicting.
 func (s *Server) serveBoot(w http.ResponseWriter, r *http.Request) error {
 	first, second := r.PathValue("first"), r.PathValue("second")
 	switch {
@@ -39,7 +40,7 @@ func (s *Server) serveBoot(w http.ResponseWriter, r *http.Request) error {
 	return api.NewError(api.NotFound, "no such file", "")
 }
 
-// controlRoutes is the control channel: nodes by their token or session, operators by their token.
+// controlRoutes returns the handler of the control port. Nodes authenticate by token or session, operators by token.
 func (s *Server) controlRoutes() http.Handler {
 	m := httpapi.NewMux(s.log)
 	for path, h := range s.nodeRoutes() {
@@ -50,7 +51,7 @@ func (s *Server) controlRoutes() http.Handler {
 	return m
 }
 
-// nodeRoutes is what nodes ask and report, by path below /v1/node/.
+// nodeRoutes returns the handlers of nodes' requests, by path below /v1/node/.
 func (s *Server) nodeRoutes() map[string]httpapi.Handler {
 	return map[string]httpapi.Handler{
 		"begin":          s.booter.Refusals(trace.Script, s.booter.BeginFromMedium),
@@ -71,7 +72,7 @@ func (s *Server) nodeRoutes() map[string]httpapi.Handler {
 	}
 }
 
-// socketRoutes is the operator's API for whoever may open the socket.
+// socketRoutes returns the operator's API without authentication: the socket's permissions say who may use it.
 func (s *Server) socketRoutes() http.Handler {
 	m := httpapi.NewMux(s.log)
 	m.Route("GET /metrics", s.serveMetrics)

@@ -21,10 +21,10 @@ import (
 	"pando/internal/tftp"
 )
 
-// stopTime is how long answers that are under way may take when the server stops. Nodes repeat what is cut off.
+// stopTime is how long running answers may take when the server stops. Nodes repeat requests that are cut off.
 const stopTime = 3 * time.Second
 
-// listeners are all sockets but DHCP's.
+// listeners holds all sockets except those of DHCP.
 type listeners struct {
 	data, control, socket net.Listener
 	tftp                  *net.UDPConn // nil: off
@@ -54,8 +54,8 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// Listen opens every socket, so that what an administrator has to fix is known before anything runs. Run calls
-// it if it was not called. A *ListenError names the part and the address.
+// Listen opens every socket, so that an administrator sees all problems before anything runs. Run calls Listen unless
+// the caller did. A *ListenError names the part and the address.
 func (s *Server) Listen(ctx context.Context) (err error) {
 	if s.listeners != nil {
 		return nil
@@ -63,15 +63,15 @@ func (s *Server) Listen(ctx context.Context) (err error) {
 	l := &listeners{}
 	s.listeners = l
 	defer func() {
-		if err != nil { // a second try starts afresh
+		if err != nil { // so that Listen can be called again
 			err = errors.Join(err, l.close())
 			s.listeners = nil
 		}
 	}()
-	if l.data, err = listenTCP(ctx, "data path", s.cfg.Data, &s.sent); err != nil {
+	if l.data, err = listenTCP(ctx, "image port", s.cfg.Data, &s.sent); err != nil {
 		return err
 	}
-	if l.control, err = listenTCP(ctx, "control channel", s.cfg.Control, &s.sent); err != nil {
+	if l.control, err = listenTCP(ctx, "control port", s.cfg.Control, &s.sent); err != nil {
 		return err
 	}
 	s.ports.Data, s.ports.Control = port(l.data), port(l.control)
@@ -91,19 +91,21 @@ func (s *Server) Listen(ctx context.Context) (err error) {
 	s.listenDashboard(ctx, l)
 	c := s.cfg.DHCP
 	c.DataPort, c.Loaders = s.ports.Data, s.loaders.Names
-	s.dhcp = &dhcp.Server{Config: c, Registry: s.booter, Observe: s.countDHCP, Log: s.log, Now: s.now}
+	s.dhcp = &dhcp.Server{Config: c, Registry: s.booter, Observe: s.countDHCP, Warn: s.warnOfDHCP,
+		Log: s.log, Now: s.now}
 	return s.dhcp.Open(ctx)
 }
 
 func port(l net.Listener) uint16 { return l.Addr().(*net.TCPAddr).AddrPort().Port() }
 
-// DataPort and ControlPort are the ports that Listen got.
+// DataPort is the image port that Listen opened.
 func (s *Server) DataPort() uint16 { return s.ports.Data }
 
-// ControlPort is the port of the control channel.
+// ControlPort is the control port that Listen opened.
 func (s *Server) ControlPort() uint16 { return s.ports.Control }
 
-// Run listens and serves until ctx ends, which is no error, or until a part fails, which stops the others.
+// Run listens and serves until ctx ends, or until a part fails. A failed part stops the others, and Run returns its
+// error; the end of ctx is no error.
 func (s *Server) Run(ctx context.Context) error {
 	if err := s.Listen(ctx); err != nil {
 		return err
@@ -126,7 +128,7 @@ func (s *Server) Run(ctx context.Context) error {
 			}
 		})
 	}
-	// It ends after all that write history, so that it writes the last of it.
+	// The writer of events ends after all parts that record events, so that it writes their last ones.
 	writing, endHistory := context.WithCancel(context.WithoutCancel(ctx))
 	defer endHistory()
 	written := make(chan error, 1)
@@ -140,26 +142,26 @@ func (s *Server) Run(ctx context.Context) error {
 	wg.Wait()
 	endHistory()
 	if err := <-written; err != nil {
-		s.log.Error("events lost", "err", err)
+		s.log.Error("last events cannot be written", "err", err)
 	}
 	s.volumes.Wait()
-	s.log.Info("server stopped; nodes that run go on, and reads wait until a server answers")
+	s.log.Info("server stopped; running nodes go on, and their reads wait until a server answers")
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
 		return cause
 	}
 	return nil
 }
 
-// starter runs a part of the server until it ends; a part that fails stops the others.
+// starter runs a part of the server in the background until it ends. A part that fails stops the others.
 type starter func(name string, run func(context.Context) error)
 
-// startServices starts what answers on the sockets.
+// startServices starts the parts that answer on the sockets.
 func (s *Server) startServices(start starter, secure *tls.Config, pages http.Handler) {
 	l := s.listeners
-	start("data path", func(ctx context.Context) error {
+	start("image port", func(ctx context.Context) error {
 		return s.serve(ctx, l.data, s.metrics.HTTP("data", s.dataRoutes()), nil)
 	})
-	start("control channel", func(ctx context.Context) error {
+	start("control port", func(ctx context.Context) error {
 		return s.serve(ctx, l.control, s.metrics.HTTP("control", s.controlRoutes()), secure)
 	})
 	start("operator's socket", func(ctx context.Context) error {
@@ -186,7 +188,7 @@ func (s *Server) startServices(start starter, secure *tls.Config, pages http.Han
 	start("DHCP", s.dhcp.Run)
 }
 
-// startDuties starts what the server does by itself.
+// startDuties starts the parts that work without a request.
 func (s *Server) startDuties(start starter) {
 	start("agent", func(ctx context.Context) error { s.prepareAgent(ctx); return nil })
 	start("housekeeping", func(ctx context.Context) error {
@@ -204,7 +206,7 @@ func (s *Server) startDuties(start starter) {
 	start("disk", s.registry.WatchDisk)
 }
 
-// serve answers HTTP until ctx ends; secure nil is plain.
+// serve answers HTTP until ctx ends. If secure is nil, it is plain HTTP.
 func (s *Server) serve(ctx context.Context, l net.Listener, h http.Handler, secure *tls.Config) error {
 	srv := s.newHTTP(ctx, h)
 	stopped := make(chan struct{})
@@ -213,7 +215,7 @@ func (s *Server) serve(ctx context.Context, l net.Listener, h http.Handler, secu
 		deadline, cancel := context.WithTimeout(context.Background(), stopTime)
 		defer cancel()
 		if srv.Shutdown(deadline) != nil {
-			_ = srv.Close() // who is cut off asks again
+			_ = srv.Close() // clients that are cut off repeat their requests
 		}
 	})
 	var err error
@@ -223,26 +225,26 @@ func (s *Server) serve(ctx context.Context, l net.Listener, h http.Handler, secu
 	} else {
 		err = srv.Serve(l)
 	}
-	if stop() { // it ended by itself
+	if stop() { // Serve ended before ctx
 		return err
 	}
 	<-stopped
 	return nil
 }
 
-// prepareAgent makes the agent cpio for nodes that are as this machine. That for others is made when the first one
-// boots.
+// prepareAgent makes the agent cpio for nodes of this machine's architecture. For other architectures it is made at the
+// first boot.
 func (s *Server) prepareAgent(ctx context.Context) {
 	a := s.agents[runtime.GOARCH]
 	if a == nil {
 		return
 	}
 	if err := a.Prepare(ctx); err != nil && ctx.Err() == nil {
-		s.log.Error("agent cpio", "err", err, "hint", hint.Of(err))
+		s.log.Error("agent cpio cannot be made", "err", err, "hint", hint.Of(err))
 	}
 }
 
-// DHCP reports how the DHCP part stands on each interface; nil before Listen.
+// DHCP returns the state of the DHCP server on each interface; nil before Listen.
 func (s *Server) DHCP() []dhcp.State {
 	if s.dhcp == nil {
 		return nil

@@ -18,7 +18,7 @@ import (
 	"pando/internal/trace"
 )
 
-// hinted is an error that tells what to do.
+// hinted is an error with a hint.
 type hinted interface {
 	error
 	Hint() string
@@ -35,7 +35,7 @@ func wantHint(t *testing.T, err error, message, hint string) {
 	}
 }
 
-// TestSecondServer: another server on the port, or on the data directory, is told so and harms nobody.
+// TestSecondServer: a second server on the same ports or data directory gets an error, and does not disturb the first.
 func TestSecondServer(t *testing.T) {
 	s := startSite(t)
 	_, err := New(t.Context(), s.cfg)
@@ -44,9 +44,9 @@ func TestSecondServer(t *testing.T) {
 	second := s.cfg
 	second.Dir = filepath.Join(s.dir, "second")
 	for what, change := range map[string]func(*Config){
-		"data path":       func(c *Config) { c.Data = s.listeners.data.Addr().String() },
-		"control channel": func(c *Config) { c.Control = s.listeners.control.Addr().String() },
-		"TFTP":            func(c *Config) { c.TFTP = s.listeners.tftp.LocalAddr().String() },
+		"image port":   func(c *Config) { c.Data = s.listeners.data.Addr().String() },
+		"control port": func(c *Config) { c.Control = s.listeners.control.Addr().String() },
+		"TFTP":         func(c *Config) { c.TFTP = s.listeners.tftp.LocalAddr().String() },
 	} {
 		c := second
 		change(&c)
@@ -65,7 +65,7 @@ func TestSecondServer(t *testing.T) {
 	}
 }
 
-// TestStaleFiles: the lock of a server that was killed is no obstacle, nor is its socket.
+// TestStaleFiles: lock and socket of a killed server do not keep a new one from starting.
 func TestStaleFiles(t *testing.T) {
 	dir := t.TempDir()
 	if err := errors.Join(os.WriteFile(filepath.Join(dir, lockFile), []byte("1\n"), 0o600),
@@ -90,7 +90,7 @@ func TestMissingAgent(t *testing.T) {
 	}
 }
 
-// TestNoAgent: without the node's program nothing hangs; the boot is told why.
+// TestNoAgent: without the node's program nothing hangs, and the boot is told why.
 func TestNoAgent(t *testing.T) {
 	s := startSite(t, func(c *Config) { c.Agent = "" })
 	s.addImage()
@@ -102,7 +102,7 @@ func TestNoAgent(t *testing.T) {
 	}
 }
 
-// TestOperatorToken: the control channel lets an operator in by a token, and nobody else.
+// TestOperatorToken: the control port accepts operators with a token only.
 func TestOperatorToken(t *testing.T) {
 	s := startSite(t)
 	socket := api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile))
@@ -124,7 +124,7 @@ func TestOperatorToken(t *testing.T) {
 	}
 }
 
-// TestNodeIsNoOperator: a session of a node opens nothing of the operator's.
+// TestNodeIsNoOperator: a node's session gives no access to the operator's API.
 func TestNodeIsNoOperator(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -142,7 +142,7 @@ func TestNodeIsNoOperator(t *testing.T) {
 	}
 }
 
-// TestWatch: a watcher sees what happens, as it happens, from where it was.
+// TestWatch: a watcher receives events as they happen, from where it left off.
 func TestWatch(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -173,7 +173,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestHostileHTTP: what does not belong here is refused and disturbs nothing.
+// TestHostileHTTP: malformed requests are refused and disturb nothing.
 func TestHostileHTTP(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -192,7 +192,7 @@ func TestHostileHTTP(t *testing.T) {
 		"/boot/file/undionly.kpxe":        200,
 		"/boot/x/initramfs":               404,
 		"/boot/" + id + "/other":          404,
-		"/boot/script?mac=zz":             200, // a script that says on the screen what is wrong
+		"/boot/script?mac=zz":             200, // a script that shows the error on the screen
 		"/boot/script?mac=%00%00%00":      200,
 		"/boot/script?%zz":                200,
 		"/v1/nodes":                       404,
@@ -214,7 +214,7 @@ func TestHostileHTTP(t *testing.T) {
 	raw(t, s.listeners.data.Addr(), "GET /o/"+id+" HTTP/1.1\r\nHost: x\r\nRange: bytes=9-1,,-\r\n\r\n", "404")
 }
 
-// raw sends bytes and wants a status.
+// raw sends bytes and fails unless the answer has a status.
 func raw(t *testing.T, addr net.Addr, request, status string) {
 	t.Helper()
 	c, err := net.Dial("tcp", addr.String())
@@ -233,7 +233,7 @@ func raw(t *testing.T, addr net.Addr, request, status string) {
 	}
 }
 
-// TestHostileReports: what a node cannot mean is refused, what is too long is cut.
+// TestHostileReports: reports that are not valid are refused, and long texts are cut.
 func TestHostileReports(t *testing.T) {
 	s := startSite(t)
 	s.addImage()

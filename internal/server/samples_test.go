@@ -15,7 +15,7 @@ import (
 	"pando/internal/trace"
 )
 
-// TestGuestCounts: a file that is sent is counted part by part, whichever way it takes, and arrives whole.
+// TestGuestCounts: a sent file is counted part by part, whichever way it is sent, and arrives complete.
 func TestGuestCounts(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -46,7 +46,7 @@ func TestGuestCounts(t *testing.T) {
 		defer f.Close()
 		_, _ = c.Write([]byte("head"))
 		_, _ = c.(io.ReaderFrom).ReadFrom(&io.LimitedReader{R: f, N: size})
-		_, _ = c.(io.ReaderFrom).ReadFrom(&io.LimitedReader{R: f, N: size}) // it is at its end
+		_, _ = c.(io.ReaderFrom).ReadFrom(&io.LimitedReader{R: f, N: size}) // the file is at its end
 	}()
 	c, err := net.Dial("tcp", inner.Addr().String())
 	if err != nil {
@@ -66,10 +66,10 @@ func TestGuestCounts(t *testing.T) {
 	}
 }
 
-// TestWhoFedWhom: what a node says of its senders is kept under their names, once for a boot, and what the server
-// moved is told.
+// TestWhoFedWhom: the senders that a node reports are recorded by their names, once per boot, and the API shows the
+// server's traffic.
 func TestWhoFedWhom(t *testing.T) {
-	s := startSite(t)
+	s := startAlone(t)
 	s.addImage()
 	s.stop()
 	s.samples = true
@@ -100,7 +100,7 @@ func TestWhoFedWhom(t *testing.T) {
 	}
 	sent := int64(0)
 	for deadline := time.Now().Add(time.Minute); sent < 300_000 && time.Now().Before(deadline); {
-		time.Sleep(100 * time.Millisecond) // some seconds are recorded together
+		time.Sleep(100 * time.Millisecond) // several seconds are recorded together
 		samples, err := c.HistorySamples(t.Context(), since, s.now().Add(time.Second))
 		if err != nil {
 			t.Fatal(err)

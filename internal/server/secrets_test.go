@@ -26,7 +26,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// theSecret is a value that must be nowhere but on the nodes that may have it.
+// theSecret is a value that must be only on the nodes that may have it.
 const theSecret = "Vq3zT9-the-value-of-the-secret-Xk8"
 
 const mungeKey = "/etc/munge/munge.key"
@@ -55,22 +55,22 @@ func secretSite(t *testing.T, policy fleet.SecretPolicy, whom ...fleet.Scope) (*
 	return s, c
 }
 
-// tryRegister is a hello that may be refused.
+// tryRegister registers, and may be refused.
 func (n *node) tryRegister(cfg api.BootConfig) (resp api.RegisterResponse, e *api.Error) {
 	n.t.Helper()
 	e = n.post("/v1/node/hello", "", registrationOf(cfg), &resp)
 	return resp, e
 }
 
-// has reports whether a hello brought the secret, and the ssh host key.
+// has reports whether the answer to a registration contains the secret, and the ssh host key.
 func has(t *testing.T, resp api.RegisterResponse) (secret, hostKey bool) {
 	t.Helper()
 	files := append(assigned(t, resp).Files, resp.Secrets...)
 	return content(files, mungeKey) == theSecret, content(files, configfile.HostKeyPath) != ""
 }
 
-// With the policy mac a boot has its secrets, in the part of the answer that is never kept; only nodes that the
-// secret is for have it.
+// With the policy mac a boot gets its secrets, in the part of the answer that is never stored, if the secret is for its
+// node.
 func TestSecretsByMAC(t *testing.T) {
 	s, c := secretSite(t, fleet.SecretsMAC, fleet.Scope{Kind: fleet.ForGroup, Name: "lab"})
 	none := []fleet.Scope{{Kind: fleet.ForGroup, Name: "none"}}
@@ -100,7 +100,7 @@ func TestSecretsByMAC(t *testing.T) {
 	}
 }
 
-// An approval is for one boot: not for the one before, not for the next, not for another node's.
+// An approval is for one boot only, and not for an earlier or later boot or another node's.
 func TestSecretsByApproval(t *testing.T) {
 	s, c := secretSite(t, fleet.SecretsApprove)
 	n, other := s.node(1), s.node(2)
@@ -157,7 +157,7 @@ func TestSecretsByApproval(t *testing.T) {
 	}
 }
 
-// With ,wait a boot that is not approved waits in front of its hello, and goes on with its secrets.
+// With ,wait a boot that is not approved waits before its registration, and then gets its secrets.
 func TestSecretsAreWaitedFor(t *testing.T) {
 	s, c := secretSite(t, fleet.SecretsApprove+",wait")
 	n := s.node(1)
@@ -194,7 +194,7 @@ func newTPM(t *testing.T) tpm {
 	return tpm{k}
 }
 
-// prove signs a hello.
+// prove signs a registration.
 func (k tpm) prove(t *testing.T, req api.RegisterRequest, serverKey ed25519.PublicKey) *api.TPMProof {
 	t.Helper()
 	digest := api.TPMDigest(req, base64.StdEncoding.EncodeToString(serverKey))
@@ -212,7 +212,8 @@ func (k tpm) prove(t *testing.T, req api.RegisterRequest, serverKey ed25519.Publ
 	}
 }
 
-// With the policy tpm an approval is for a machine: it has its secrets at every boot, and another with its MAC never.
+// With the policy tpm an approval is for a machine: it gets its secrets at every boot, and another machine with its MAC
+// never does.
 func TestSecretsByTPM(t *testing.T) {
 	s, c := secretSite(t, fleet.SecretsTPM)
 	n := s.node(1)
@@ -304,7 +305,8 @@ func TestSecretsByTPM(t *testing.T) {
 	}
 }
 
-// Nothing but a node's own session gets a secret out: not the data path, not the API, not the record, not an export.
+// Only a node's own session gives access to a secret: not the image port, not the API, not the registry file, not an
+// export.
 func TestSecretsAreNowhereElse(t *testing.T) {
 	s, c := secretSite(t, fleet.SecretsMAC)
 	n := s.node(1)
@@ -358,12 +360,12 @@ func TestSecretsAreNowhereElse(t *testing.T) {
 	}
 }
 
-// leaks reports whether the secret is in some bytes, as it is or in base64.
+// leaks reports whether bytes contain the secret, as it is or in base64.
 func leaks(b []byte) bool {
 	return bytes.Contains(b, []byte(theSecret)) || bytes.Contains(b, []byte("VnEzelQ5LXRoZS12YWx1ZS1vZi10aGUtc2VjcmV0"))
 }
 
-// get is the answer of the operator's socket, a refusal too.
+// get returns the answer of the operator's socket, also an error.
 func get(t *testing.T, s *site, path string) string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), "GET", "http://pando"+path, nil)
@@ -385,8 +387,8 @@ func get(t *testing.T, s *site, path string) string {
 	return string(b)
 }
 
-// A machine that says that it has some hardware gets no secret by that, also where a secret was declared for a class
-// by a Pando that still took it. A file of a class brings a secret to the machines that the secret is for.
+// A machine gets no secret for the hardware that it reports, even if an older release has recorded a secret for a
+// class. A class's config file contains a secret only on machines that the secret is for.
 func TestSecretsFollowNoHardware(t *testing.T) {
 	s, c := secretSite(t, fleet.SecretsMAC, fleet.Scope{Kind: fleet.ForGroup, Name: "lab"})
 	class := fleet.Class{Name: "dell", Match: fleet.Match{Vendor: []string{"Dell*"}}}

@@ -57,7 +57,7 @@ import (
 	"pando/internal/versions"
 )
 
-// Server is a site's server.
+// Server is a site's server. See the package comment.
 type Server struct {
 	cfg     Config
 	log     *slog.Logger
@@ -87,7 +87,7 @@ type Server struct {
 	waker      *nodecommand.Waker
 	volumes    *volumes.Service
 	state      *state.Service
-	nodeAPI    *nodeapi.Service // what answers nodes that run
+	nodeAPI    *nodeapi.Service // answers running nodes
 	recordings *packs.Recordings
 	rollouts   *rollouts.Runner
 	methods    *bootmethod.Chooser
@@ -101,13 +101,13 @@ type Server struct {
 	faults     *history.Faults
 	metrics    *metrics.Site
 	lookout    *sitemetrics.Lookout
-	sent       atomic.Int64 // bytes to nodes, by all ways
+	sent       atomic.Int64 // bytes sent to nodes by HTTP and TFTP
 	sampler    *history.Sampler
 	senders    *history.Senders
 	swarm      *tracker.Server
 	uploads    sockopt.Scheduler
 	discovery  *discovery.Machines
-	booter     *boots.Service // what answers machines that boot
+	booter     *boots.Service // answers machines that boot
 
 	listeners *listeners // nil before Listen
 	dhcp      *dhcp.Server
@@ -119,7 +119,7 @@ type Server struct {
 	web           *identity.WebCertificate // nil: no TLS there
 }
 
-// New opens what is kept in the data directory, and makes it at the first start. It listens to nothing yet.
+// New opens the data directory, and makes it at the first start. It does not listen yet.
 func New(ctx context.Context, c Config) (*Server, error) {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -132,7 +132,7 @@ func New(ctx context.Context, c Config) (*Server, error) {
 		now:       c.Now,
 		started:   c.Now(),
 		ports:     &endpoint.Ports{},
-		lastSeen:  &lastseen.Times{},
+		lastSeen:  &lastseen.Times{Since: c.Now()},
 	}
 	s.metrics = metrics.New(
 		metrics.Options{
@@ -216,7 +216,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	return errors.Join(s.boots.Restore(ctx, s.versions.Kernel), s.booter.RestoreLinks(ctx))
 }
 
-// openRecords opens what is kept in the data directory: keys, store and registry, under its lock.
+// openRecords locks the data directory and opens its keys, store and registry.
 func (s *Server) openRecords(ctx context.Context) (err error) {
 	if err := os.MkdirAll(s.cfg.Dir, 0o755); err != nil {
 		return fmt.Errorf("data directory: %w", err)
@@ -254,7 +254,7 @@ func (s *Server) openJournals() (*logs.Journals, error) {
 	})
 }
 
-// bootAt returns the latest boot of the machine at an address, if that is in memory.
+// bootAt returns the latest boot of the machine with address `from`, if that boot is in memory.
 func (s *Server) bootAt(from netip.Addr) (registry.Boot, bool) {
 	c := s.boots.At(from)
 	if c == nil {
@@ -265,7 +265,7 @@ func (s *Server) bootAt(from netip.Addr) (registry.Boot, bool) {
 	return c.Boot, true
 }
 
-// netconsolePort is the port for kernel messages, 0 if there is none.
+// netconsolePort is the port that receives kernel messages, 0 if there is none.
 func (s *Server) netconsolePort() int {
 	if s.listeners == nil || s.listeners.netconsole == nil {
 		return 0
@@ -273,7 +273,7 @@ func (s *Server) netconsolePort() int {
 	return s.listeners.netconsole.LocalAddr().(*net.UDPAddr).Port
 }
 
-// nextVersion reports what a node's next boot runs.
+// nextVersion returns what a node's next boot will run.
 func (s *Server) nextVersion(ctx context.Context, n fleet.Node) (bootmethod.Next, error) {
 	p, err := s.planner.Plan(ctx, n, fleet.Hardware{})
 	if err != nil {
@@ -282,7 +282,7 @@ func (s *Server) nextVersion(ctx context.Context, n fleet.Node) (bootmethod.Next
 	return bootmethod.Next{Group: p.Group, Version: p.Version, Manifest: p.Manifest, Args: p.KernelArgs()}, nil
 }
 
-// wireActions wires what switches and reboots nodes.
+// wireActions wires the parts that switch and reboot nodes.
 func (s *Server) wireActions() {
 	s.rollouts = rollouts.New(rollouts.Config{
 		Registry: s.registry, Store: s.store, Versions: s.versions, Commands: s.commands, Methods: s.methods,
@@ -295,7 +295,7 @@ func (s *Server) wireActions() {
 	s.power = power.New(s.powerConfig())
 }
 
-// powerConfig is what switching nodes needs.
+// powerConfig returns the configuration of package power.
 func (s *Server) powerConfig() power.Config {
 	return power.Config{
 		Registry: s.registry, Keys: s.keys, Commands: s.commands, Methods: s.methods, LastSeen: s.lastSeen.Seen,
@@ -303,7 +303,7 @@ func (s *Server) powerConfig() power.Config {
 	}
 }
 
-// newAccess wires who may use the operator's API.
+// newAccess wires the checks of callers of the operator's API.
 func (s *Server) newAccess() *access.Guard {
 	c := access.Config{
 		Registry: s.registry,
@@ -319,7 +319,7 @@ func (s *Server) newAccess() *access.Guard {
 	return access.New(c)
 }
 
-// findPrograms finds what is sent to nodes before they have a root.
+// findPrograms finds the files that nodes need before they have a root: boot files for firmware, and agents.
 func (s *Server) findPrograms() (err error) {
 	program, _ := os.Executable() // without it there is Debian's directory
 	dirs := bootloader.Dirs(s.cfg.BootFiles, program)
@@ -339,13 +339,13 @@ func (s *Server) findPrograms() (err error) {
 	return nil
 }
 
-// Keys are the site's keys; a builder in the same process signs with them.
+// Keys returns the site's keys. A builder in the same process signs with them.
 func (s *Server) Keys() identity.Keys { return s.keys }
 
-// Registry is the open registry, for first steps before Run.
+// Registry returns the open registry, for setup before Run.
 func (s *Server) Registry() *registry.Registry { return s.registry }
 
-// Store is the open store.
+// Store returns the open store.
 func (s *Server) Store() *store.Dir { return s.store }
 
 // Close closes what New and Listen opened. Run must have returned.
@@ -363,9 +363,9 @@ func (s *Server) Close() error {
 	return err
 }
 
-// wireBoot wires what answers machines that boot.
+// wireBoot wires the parts that answer machines that boot.
 func (s *Server) wireBoot() {
-	s.discovery = discovery.New(s.registry, s.lastSeen.Reported, s.now, s.log)
+	s.discovery = discovery.New(s.registry, s.lastSeen.MayRun, s.now, s.log)
 	s.media = bootmedia.New(bootmedia.Options{
 		Store: s.store, Registry: s.registry, Versions: s.versions, Planner: s.planner, Keys: s.keys, Agents: s.agents,
 		Disks: s.disks, Ports: s.ports, Auth: s.nodeAuth, Interfaces: s.cfg.DHCP.Interfaces, BootFiles: cmp.Or(s.cfg.BootFiles, bootloader.PackageDir),
@@ -385,7 +385,7 @@ func (s *Server) wireBoot() {
 	})
 }
 
-// wireNodes wires what answers nodes that run.
+// wireNodes wires the parts that answer running nodes.
 func (s *Server) wireNodes() {
 	s.nodeAPI = nodeapi.New(nodeapi.Config{
 		Registry: s.registry, Planner: s.planner, NodeAuth: s.nodeAuth, Boots: s.boots, Discovery: s.discovery,

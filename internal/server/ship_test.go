@@ -9,7 +9,7 @@ import (
 	"pando/internal/image"
 )
 
-// TestPutVersionWantsItsObjects: a version that is not whole does not come into the store, nor one of another key.
+// TestPutVersionWantsItsObjects: an incomplete version, or one that another key signed, is refused.
 func TestPutVersionWantsItsObjects(t *testing.T) {
 	s := startSite(t)
 	c := operatorOf(t, s)
@@ -31,7 +31,7 @@ func TestPutVersionWantsItsObjects(t *testing.T) {
 		Objects: []api.ObjectSize{{ID: m.Kernel.Object, Size: m.Kernel.Size}, {ID: m.Root.Index, Size: 1}},
 	}
 	missing, err := c.MissingObjects(t.Context(), need)
-	if err != nil || len(missing.Objects) != 2 { // the other has another size
+	if err != nil || len(missing.Objects) != 2 { // the other object has a wrong size
 		t.Errorf("missing: %v, %v", missing, err)
 	}
 	var refusal *api.Error

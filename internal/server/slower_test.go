@@ -14,7 +14,7 @@ import (
 	"pando/internal/trace"
 )
 
-// pastBoots puts boots of a version into the history, each a little longer than the one before.
+// pastBoots adds boots of a version to the history, each a little longer than the one before.
 func (s *site) pastBoots(v fleet.Digest, class string, n int, root time.Duration) {
 	s.t.Helper()
 	var boots []registry.PastBoot
@@ -44,8 +44,8 @@ func (s *site) pastBoots(v fleet.Digest, class string, n int, root time.Duration
 	}
 }
 
-// TestASlowerVersionIsMarked, with the stage that it is slower in; and not for being booted on slower hardware, nor
-// by few boots.
+// TestASlowerVersionIsMarked: a slower version is marked, with its slower stage; but not if it was booted on slower
+// hardware, or only a few times.
 func TestASlowerVersionIsMarked(t *testing.T) {
 	s := startSite(t)
 	_, before := s.addImage(func(m *image.Manifest) { m.CommandLine = []string{"before"} })
@@ -80,7 +80,7 @@ func TestASlowerVersionIsMarked(t *testing.T) {
 	s.speedGate(before, after)
 }
 
-// speedGate: what the mark says, a rollout with the gate hears, and one without does not.
+// speedGate: a rollout with the speed gate stops at a slower version, and one without does not.
 func (s *site) speedGate(before, after fleet.Digest) {
 	s.t.Helper()
 	for gate, want := range map[fleet.Gate]bool{fleet.GateSpeed: true, fleet.GateBooted: false} {

@@ -13,7 +13,7 @@ import (
 	"pando/internal/trace"
 )
 
-// A node is asked to fetch ahead what it boots next, if that may be gone to without another kernel.
+// A node is told to fetch its next version ahead, if it can go to that version.
 func TestStageNode(t *testing.T) {
 	s := startSite(t)
 	s.withSystemd("257.8-1")
@@ -53,7 +53,7 @@ func TestStageNode(t *testing.T) {
 	}
 }
 
-// commandFor lets a node speak until it is asked for something.
+// commandFor reports for a node until it is given a command.
 func (s *site) commandFor(n *node, boot fleet.BootID, session string, each func()) api.NodeCommand {
 	s.t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
@@ -73,8 +73,8 @@ func (s *site) commandFor(n *node, boot fleet.BootID, session string, each func(
 	return api.NodeCommand{}
 }
 
-// A rollout whose window is not open has its nodes fetch its version ahead; what a boot in between gets is the
-// version before.
+// A rollout with a closed window makes its nodes fetch the version ahead. A boot before the window opens gets the old
+// version.
 func TestRolloutStagesBeforeItsWindow(t *testing.T) {
 	s := startSite(t)
 	old := s.withSystemd("257.8-1")

@@ -24,7 +24,7 @@ import (
 	"pando/internal/trace"
 )
 
-// booted is a node in a boot, with its right and the calls of its state script.
+// booted is a node in a boot, with its session and the calls of its state script.
 type booted struct {
 	*node
 	boot           fleet.BootID
@@ -42,7 +42,7 @@ func (s *stateful) booted(n byte) *booted {
 	return &booted{x, cfg.Boot, resp.Session, cfg.Token, calls}
 }
 
-// says has a node say something of its state, and returns what the server wants of it.
+// says reports something about a node's state, and returns the server's answer.
 func (b *booted) says(text string) (answer api.ReportResponse) {
 	b.t.Helper()
 	r := api.ReportRequest{
@@ -57,7 +57,7 @@ func (b *booted) says(text string) (answer api.ReportResponse) {
 	return answer
 }
 
-// sends is what the node's program does with an archive.
+// sends sends an archive like the node's program.
 func (b *booted) sends(order, right string, archive io.Reader) *api.Error {
 	b.t.Helper()
 	req, err := http.NewRequestWithContext(
@@ -85,14 +85,14 @@ func (b *booted) sends(order, right string, archive io.Reader) *api.Error {
 	return e.Error
 }
 
-// fetches asks for what another node sent.
+// fetches requests what another node sent.
 func (b *booted) fetches(order, right string) (int, string) {
 	b.t.Helper()
 	status, body := b.postRaw("/v1/node/state/fetch", right, api.StateFetch{Boot: b.boot, Order: order})
 	return status, string(body)
 }
 
-// kept are the files with what nodes sent.
+// kept returns the files of the spool.
 func (s *stateful) kept() (out []string) {
 	s.t.Helper()
 	found, err := os.ReadDir(filepath.Join(s.cfg.Dir, state.SpoolDir))
@@ -111,7 +111,8 @@ func (s *stateful) kept() (out []string) {
 
 const onDisk = "on\tdisk\tdisk\n"
 
-// copied is a site whose node001 and node002 have disks, with a copy from the one to the other on order.
+// startCopied starts a site whose nodes node001 and node002 keep state on disks, and orders a copy from one to the
+// other.
 func startCopied(t *testing.T) (s *stateful, a, b *booted, order string) {
 	t.Helper()
 	s = startStateful(t, "disk")
@@ -130,8 +131,8 @@ func (s *stateful) copies() (order string) {
 	return got.Orders[0].ID
 }
 
-// What a node keeps on its disk goes through the server to one other node: it is sent by its next boot, and fetched
-// by the first boot of the other one after that, and nobody else takes part.
+// State on a node's disk is copied to another node through the server: the next boot of the one sends it, and the first
+// boot of the other after that fetches it. No other node can.
 func TestStateIsCopiedThroughTheServer(t *testing.T) {
 	s, a, _, order := startCopied(t)
 	unknown := s.booted(3)
@@ -145,7 +146,7 @@ func TestStateIsCopiedThroughTheServer(t *testing.T) {
 	if a = s.booted(1); !strings.HasPrefix(a.calls, "send '"+order+"' still\ntidy\n") {
 		t.Errorf("the node that sends does\n%s", a.calls)
 	}
-	archive := strings.Repeat("state of node001 ", 4_000_000) // more than is looked after at once
+	archive := strings.Repeat("state of node001 ", 4_000_000) // more than one check of the free space
 	for who, x := range map[string]struct {
 		*booted
 		right string
@@ -211,7 +212,7 @@ func TestStateIsCopiedThroughTheServer(t *testing.T) {
 	}
 }
 
-// broken is a body that ends in the middle, or goes on when it is told to.
+// broken is a body that ends in the middle, or pauses until it is told to go on.
 type broken struct {
 	io.Reader
 	err error
@@ -225,15 +226,15 @@ func (b broken) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// What does not arrive whole is not kept, and is sent again; what has no room is refused with what to do, and both
-// nodes say why there is no copy.
+// State that does not arrive completely is dropped, and sent again. If the disk is too full, it is refused with a hint,
+// and both nodes' timelines say why there is no copy.
 func TestStateIsSentInPart(t *testing.T) {
 	s, a, _, order := startCopied(t)
 	right := "Bearer " + a.session
 	if e := a.sends(order, right, broken{strings.NewReader("half"), errors.New("cut")}); e == nil {
 		t.Error("half of it was taken")
 	}
-	for range 100 { // the server hears of it a little later
+	for range 100 { // the server notices it a little later
 		if s.kept() == nil {
 			break
 		}
@@ -285,8 +286,8 @@ func TestStateIsSentInPart(t *testing.T) {
 	s.told1("node001", "not done, the sending to node002 of node state: no room")
 }
 
-// A copy ends on both sides: taken back on either, replaced, with a node that is deleted before it has sent, and
-// when nobody fetches it. What was sent is removed.
+// A copy ends on both sides if it is withdrawn on either, if it is replaced, if the sender is deleted, and if nobody
+// fetches it. The sent files are removed.
 func TestCopyThroughTheServerEnds(t *testing.T) {
 	s, a, _, order := startCopied(t)
 	ctx := t.Context()
@@ -355,7 +356,8 @@ func TestCopyThroughTheServerEnds(t *testing.T) {
 	}
 }
 
-// With --force a node that is on sends at once, as it is; one that cannot says so, and its next boot does.
+// With --force a node that is on sends its state at once. If it cannot, its timeline says so, and its next boot sends
+// it.
 func TestStateIsSentAtOnce(t *testing.T) {
 	s := startStateful(t, "disk")
 	a := s.booted(1)
@@ -396,12 +398,12 @@ func TestStateIsSentAtOnce(t *testing.T) {
 	e = wanted()
 	report(e, "it has no such unit")
 	for range 200 {
-		if s.saysOn("node001", "its state is not sent at once, for node002: it has no such unit") {
+		if s.saysOn("node001", "its state for node002 is not sent at once: it has no such unit") {
 			break
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	s.told1("node001", "its state is not sent at once, for node002: it has no such unit")
+	s.told1("node001", "its state for node002 is not sent at once: it has no such unit")
 	if a = s.booted(1); !strings.HasPrefix(a.calls, "send '"+e.ID+"' still\n") {
 		t.Errorf("its next boot does\n%s", a.calls)
 	}
@@ -417,7 +419,7 @@ func (s *stateful) saysOn(node, message string) bool {
 	return slices.ContainsFunc(events, func(e trace.Event) bool { return e.Node == node && e.Message == message })
 }
 
-// What a boot may have no secrets for, it neither sends nor gets: kept files may have keys in them.
+// A boot that may not have secrets neither sends nor fetches state, because kept files may contain keys.
 func TestStateIsWithheld(t *testing.T) {
 	s, a, b, order := startCopied(t)
 	policy := fleet.SecretPolicy("approve-each-boot")
@@ -447,8 +449,8 @@ func TestStateIsWithheld(t *testing.T) {
 	}
 }
 
-// Any two places do, where a node does not find the other's state beside its own; what nobody can send is refused,
-// with what to do.
+// State is copied through the server between any two places if a node cannot reach the other's state. A copy that no
+// node can send is refused with a hint.
 func TestStateIsCopiedBetweenPlaces(t *testing.T) {
 	s := startStateful(t, "disk")
 	ctx := t.Context()

@@ -15,7 +15,7 @@ import (
 	"pando/internal/trace"
 )
 
-// stateful is a site with a group that keeps /srv in a place that all nodes share, and nodes that say what a node's
+// stateful is a site with a group that keeps /srv in a place that all nodes share. Its nodes report what a node's
 // script would.
 type stateful struct {
 	*site
@@ -40,7 +40,7 @@ func (s *stateful) keep(on string) {
 	}
 }
 
-// boot boots a node, and returns the calls of its state script, its report script, and how it says something.
+// boot boots a node, and returns the calls of its state script, its report script, and a function that reports.
 func (s *stateful) boot(n byte) (calls, report string, say func(string)) {
 	s.t.Helper()
 	x := s.node(n)
@@ -90,8 +90,8 @@ func (s *stateful) wants(what, text string, parts ...string) {
 
 const onNFS = "on\tnfs 10.0.0.1:/state\tnfs 10.0.0.1:/state\n"
 
-// A reset is done by the next boot, which says so; until then it can be taken back. What the node keeps is shown as
-// it says itself.
+// The next boot carries out a reset, and reports that. Until then the reset can be withdrawn. What the node keeps is
+// shown as it reported.
 func TestStateIsReset(t *testing.T) {
 	s := startStateful(t, "nfs 10.0.0.1:/state")
 	ctx := t.Context()
@@ -104,7 +104,7 @@ func TestStateIsReset(t *testing.T) {
 	}
 	say(onNFS + "kept\t/srv\t1795600000\t-\n")
 	say(onNFS + "kept\t/srv\t1795600000\t4096\n")
-	say(onNFS + "kept\t/srv\t1795600000\t-\n") // its agent began anew
+	say(onNFS + "kept\t/srv\t1795600000\t-\n") // its agent restarted
 	if p := s.of("node001").Places; len(p) != 1 || len(p[0].Paths) != 1 ||
 		p[0].Paths[0] != (fleet.KeptPath{Path: "/srv", Since: time.Unix(1795600000, 0).UTC(), Bytes: 4096}) {
 		t.Errorf("it keeps %+v", p)
@@ -118,7 +118,7 @@ func TestStateIsReset(t *testing.T) {
 		t.Errorf("taken back: %+v, %v", got, err)
 	}
 	_, err = s.c.WithdrawState(ctx, "node001")
-	refusedWith(t, "nothing to take back", err, "nothing is to be done")
+	refusedWith(t, "nothing to take back", err, "there are no orders")
 	for _, c := range []struct {
 		paths []string
 		call  string
@@ -128,7 +128,7 @@ func TestStateIsReset(t *testing.T) {
 			t.Fatalf("%+v, %v", got, err)
 		}
 		id := got.Orders[0].ID
-		for range 2 { // until the node has said that it is done
+		for range 2 { // until the node has reported that it is done
 			calls, _, say = s.boot(1)
 			s.wants("boot", calls, "reset '"+id+c.call)
 		}
@@ -144,7 +144,7 @@ func TestStateIsReset(t *testing.T) {
 	s.told1("node001", "/srv of the node's state: reset", "the node's state was reset")
 }
 
-// told1 wants messages on the timelines of a node.
+// told1 fails unless the timelines of a node have these messages.
 func (s *stateful) told1(node string, messages ...string) {
 	s.t.Helper()
 	events, err := s.registry.Events(s.t.Context(), registry.EventFilter{})
@@ -161,7 +161,7 @@ func (s *stateful) told1(node string, messages ...string) {
 	}
 }
 
-// A copy is done beside the state of the other node, and not while that one is on.
+// A copy is made directly from the state of the other node, but not while that node is on.
 func TestStateIsCopied(t *testing.T) {
 	s := startStateful(t, "nfs 10.0.0.1:/state")
 	ctx := t.Context()
@@ -201,11 +201,11 @@ func TestStateIsCopied(t *testing.T) {
 	refusedWith(t, "another place", err, "node001 keeps nothing where")
 	s.keep("disk")
 	_, err = copyTo(true)
-	refusedWith(t, "a disk that it never had", err, "node001 has not said yet that it keeps anything on its disk")
+	refusedWith(t, "a disk that it never had", err, "node001 has not reported yet that it keeps anything on its disk")
 }
 
-// The next node of a name inherits nothing. What a deleted node left is copied and removed by nodes that keep
-// theirs beside it; a node that is renamed has what it had.
+// A new node with the name of a deleted one inherits nothing. The state of the deleted node can be copied and removed
+// by nodes with the same place. A renamed node keeps its state.
 func TestStateOfDeletedNodes(t *testing.T) {
 	s := startStateful(t, "nfs 10.0.0.1:/state")
 	ctx := t.Context()
@@ -251,7 +251,7 @@ func TestStateOfDeletedNodes(t *testing.T) {
 	}
 }
 
-// inDir wants a node to keep its state in a directory.
+// inDir fails unless a node keeps its state in a directory.
 func (s *stateful) inDir(n byte, dir string) {
 	s.t.Helper()
 	if _, report, _ := s.boot(n); !strings.Contains(report, "base='/run/pando/state/"+dir+"'\n") {
@@ -259,7 +259,7 @@ func (s *stateful) inDir(n byte, dir string) {
 	}
 }
 
-// What a deleted node kept on its disk is with its machine: it is forgotten.
+// The record of a deleted node's state on its own disk is deleted.
 func TestStateOnADiskIsForgotten(t *testing.T) {
 	s := startStateful(t, "disk")
 	ctx := t.Context()
@@ -285,7 +285,7 @@ func TestStateOnADiskIsForgotten(t *testing.T) {
 	}
 }
 
-// A volume follows the name of its node, and is put aside when the node is deleted, by whichever way.
+// A volume is renamed with its node, and set aside when the node is deleted, by any request.
 func TestVolumeFollowsItsNode(t *testing.T) {
 	s := startSite(t)
 	c, ctx := operatorOf(t, s), t.Context()

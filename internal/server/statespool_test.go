@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What a server that was killed leaves is removed, and what it cannot know to be for nobody is not.
+// Files in the spool that a killed server left are removed. If it is not known which orders exist, nothing is removed.
 func TestSpoolIsSwept(t *testing.T) {
 	s, a, _, order := startCopied(t)
 	if e := a.sends(order, "Bearer "+a.session, strings.NewReader("state")); e != nil {

@@ -17,7 +17,7 @@ import (
 	"pando/internal/nbd"
 )
 
-// swapping is a node that asks for its swap space.
+// swapping is a node that requests its swap space.
 type swapping struct {
 	*node
 	session string
@@ -30,7 +30,7 @@ func (n *swapping) ask(used bool) (t api.VolumeTicket, e *api.Error) {
 	return t, e
 }
 
-// attach connects by a ticket and returns how large the swap space is.
+// attach connects with a ticket and returns the size of the swap space.
 func (n *swapping) attach(used bool) (net.Conn, int64) {
 	n.t.Helper()
 	t, e := n.ask(used)
@@ -101,8 +101,8 @@ func startSwapping(t *testing.T) (*swapping, *api.Client) {
 	return n, c
 }
 
-// A node has the swap space that its group says, and keeps what it has put there while servers come and go,
-// whatever its group says by then. It is told when that is lost, and the timeline says so. It goes with the node.
+// A node gets the swap space of its group's setting, and keeps its pages over restarts of the server and changes of the
+// setting. If they are lost, the node gets an error, and its timeline says so. A deleted node's swap space is removed.
 func TestSwapSpace(t *testing.T) {
 	n, c := startSwapping(t)
 	name := n.bootOf(n.boot).Node
@@ -159,7 +159,7 @@ func TestSwapSpace(t *testing.T) {
 	}
 }
 
-// What a boot has left goes when the node has booted again.
+// The swap space of a boot is removed when the node has booted again.
 func TestSwapSpaceOfABootBefore(t *testing.T) {
 	n, c := startSwapping(t)
 	swap := "volume 64MB"
@@ -180,7 +180,7 @@ func TestSwapSpaceOfABootBefore(t *testing.T) {
 	}
 }
 
-// A node that goes with a declaration of the fleet leaves no swap space either.
+// A node that a declaration prunes leaves no swap space either.
 func TestSwapSpaceOfAPrunedNode(t *testing.T) {
 	n, c := startSwapping(t)
 	swap := "volume 64MB"

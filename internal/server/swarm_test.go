@@ -15,7 +15,7 @@ import (
 	"pando/internal/registry"
 )
 
-// putPack puts a boot pack of so many pieces into the store, and returns its map.
+// putPack stores a boot pack with some pieces, and returns its map.
 func (s *site) putPack(pieces int) (id chunk.ID, ids []chunk.ID) {
 	s.t.Helper()
 	unlock, err := s.store.Lock(s.t.Context(), "test")
@@ -82,8 +82,7 @@ func (n *node) swarm(path string, message map[string]any) (int, map[string]any) 
 	return resp.StatusCode, answer
 }
 
-// The tracker is part of the data path: it knows the packs of the store and nothing else, and what it granted is
-// over when it was sent.
+// The tracker on the image port knows only the packs of the store, and a grant ends when its piece was sent.
 func TestTrackerOfTheDataPath(t *testing.T) {
 	s := startSite(t)
 	pack, ids := s.putPack(12)
@@ -104,7 +103,7 @@ func TestTrackerOfTheDataPath(t *testing.T) {
 	if code, a := n.swarm("join", join); code != http.StatusOK || fmt.Sprint(a["peers"]) != "[127.0.0.1:80]" {
 		t.Errorf("the second one joins: status %d, %v", code, a)
 	}
-	// The rate of loopback is not known, so four transfers may be under way. The fifth waits until one is over.
+	// The rate of loopback is unknown, so the tracker allows four transfers. The fifth waits until one has ended.
 	want := "0-7"
 	_, a := n.swarm("ask", map[string]any{"pack": pack.String(), "port": 80, "size": 4096, "want": want, "max": 8})
 	if fmt.Sprint(a["grant"]) != "0-3" {
@@ -125,7 +124,7 @@ func TestTrackerOfTheDataPath(t *testing.T) {
 	if _, b := n.get("/o/" + ids[2].Name()); !bytes.Equal(b, bytes.Repeat([]byte{3}, chunk.BlockSize)) {
 		t.Fatal("wrong bytes")
 	}
-	// On a busy machine the first question may be answered before the piece was sent.
+	// On a busy machine the first request may be answered before the piece was sent.
 	if a = <-first; a["grant"] == nil {
 		a = <-ask()
 	}
@@ -134,7 +133,7 @@ func TestTrackerOfTheDataPath(t *testing.T) {
 	}
 }
 
-// What a group says of peers stands in the assignments of its nodes, and so does where a node stands.
+// The assignments of a group's nodes contain the group's peer setting and the node's location.
 func TestAssignmentSaysHowToSwarm(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -174,7 +173,7 @@ func TestAssignmentSaysHowToSwarm(t *testing.T) {
 	}
 }
 
-// While more than half of the slots load K, which fill the link, the tracker knows.
+// While more than half of the slots load kernel+initrd, which fills the link, the tracker is told so.
 func TestTrackerKnowsThatKFillsTheLink(t *testing.T) {
 	s := startSite(t, slots(4))
 	text := make(chan bool, 8)

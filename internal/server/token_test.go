@@ -16,7 +16,7 @@ import (
 	"pando/internal/trace"
 )
 
-// refusedTo asks for an initramfs and wants a refusal.
+// refusedTo requests an initramfs and fails unless it is refused.
 func (n *node) refusedTo(path string, status int, text string) {
 	n.t.Helper()
 	got, b := n.get(path)
@@ -41,7 +41,7 @@ func TestTokenIsUsedOnce(t *testing.T) {
 	n.refusedTo("/boot/"+string(cfg.Boot)+"/initramfs", 409, "has begun")
 }
 
-// TestRegistrationWhoseReplyWasLost is said again with the same nonce.
+// TestRegistrationWhoseReplyWasLost: a node repeats a registration with the same nonce.
 func TestRegistrationWhoseReplyWasLost(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -127,7 +127,7 @@ func TestRegistrationFromInitsOwnAddress(t *testing.T) {
 	moved.register(cfg)
 }
 
-// TestProxySeesTheAddressByARP: the request went past us, the ARP table knows.
+// TestProxySeesTheAddressByARP: if the server did not see the DHCP request, the ARP table has the address.
 func TestProxySeesTheAddressByARP(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -145,7 +145,7 @@ func TestProxySeesTheAddressByARP(t *testing.T) {
 	}
 }
 
-// TestForgedRequest: a DHCP request with a node's MAC, from a machine whose MAC the ARP table knows, proves nothing.
+// TestForgedRequest: a DHCP request with a node's MAC proves nothing if the ARP table has another MAC for the sender.
 func TestForgedRequest(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -157,8 +157,8 @@ func TestForgedRequest(t *testing.T) {
 	}
 }
 
-// TestInitramfsAgain: a transfer that broke is asked for again, in whole or in part, and is the same file; HEAD
-// makes no token.
+// TestInitramfsAgain: after a broken transfer the initramfs can be loaded again, completely or in part, and is the same
+// file. HEAD makes no token.
 func TestInitramfsAgain(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -189,7 +189,8 @@ func TestInitramfsAgain(t *testing.T) {
 	n.register(trust(t, again))
 }
 
-// TestFailureBeforeRegistration is told with the boot's token, which can do nothing else.
+// TestFailureBeforeRegistration: a failure before the registration is reported with the boot's token, which allows
+// nothing else.
 func TestFailureBeforeRegistration(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -215,14 +216,14 @@ func TestFailureBeforeRegistration(t *testing.T) {
 	}
 }
 
-// TestMACOfNobody: who calls itself by no machine's MAC is refused, and gets nobody's boot.
+// TestMACOfNobody: a request with a MAC that is not a machine's is refused, and gets no boot.
 func TestMACOfNobody(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
 	n := s.node(1)
 	boot := n.load().Boot
 	before := s.eventsOf(boot)
-	for range 500 { // a transfer is noted when it has ended, a moment after the client has it
+	for range 500 { // a transfer is recorded a moment after the client has all of it
 		if slices.Contains(before, "initramfs end") {
 			break
 		}

@@ -11,18 +11,18 @@ import (
 	"pando/internal/netboot"
 )
 
-// gigabit is 1 Gb/s in bytes a second: what a link is taken for of which nothing is known.
+// gigabit is 1 Gb/s in bytes a second: the assumed rate of a link whose rate is unknown.
 const gigabit = 1e9 / 8
 
-// sysNet is where Linux tells of network interfaces.
+// sysNet is where Linux describes network interfaces.
 const sysNet = "/sys/class/net"
 
-// links are the rate of the server's link, and what nodes' links are taken for until nodes have told.
+// links returns the rate of the server's link, and the rate to assume for nodes that have not reported theirs.
 func (c Config) links() netboot.Links {
 	return netboot.Links{Server: cmp.Or(c.uplink(), gigabit), Node: cmp.Or(c.nodeLink, gigabit)}
 }
 
-// uplink is the rate of the server's link that was set, or that its interfaces have; 0: it is not known.
+// uplink returns the configured rate of the server's link, or the rate that its interfaces report; 0 if unknown.
 func (c Config) uplink() int64 {
 	if c.Uplink != 0 {
 		return c.Uplink
@@ -30,8 +30,9 @@ func (c Config) uplink() int64 {
 	return interfaceRate(sysNet, c.DHCP.Interfaces)
 }
 
-// interfaceRate is what some interfaces send together, in bytes a second; if none are named, the fastest of all. 0: not
-// known, as with most virtual ones, or where there is no cable.
+// interfaceRate returns the sum of the rates of the named interfaces, in bytes a second. Without names it returns the
+// rate of the fastest interface. It returns 0 if the rate is unknown, as for most virtual interfaces or without a
+// cable.
 func interfaceRate(dir string, names []string) int64 {
 	var sum int64
 	for _, name := range names {
@@ -40,7 +41,7 @@ func interfaceRate(dir string, names []string) int64 {
 	if len(names) > 0 {
 		return sum
 	}
-	all, _ := net.Interfaces() // what cannot be listed is not known
+	all, _ := net.Interfaces() // on an error the rate is unknown
 	for _, i := range all {
 		if i.Flags&net.FlagLoopback == 0 {
 			sum = max(sum, speed(dir, i.Name))
@@ -49,7 +50,8 @@ func interfaceRate(dir string, names []string) int64 {
 	return sum
 }
 
-// speed reads an interface's speed, which the kernel tells in Mb/s; -1 or an error where the driver does not know.
+// speed returns an interface's rate in bytes a second, 0 if unknown. The kernel reports Mb/s in sysfs; if the driver
+// does not know the speed, the kernel reports -1 or an error.
 func speed(dir, name string) int64 {
 	b, err := os.ReadFile(filepath.Join(dir, filepath.Base(name), "speed"))
 	if err != nil {

@@ -25,7 +25,7 @@ func TestInterfaceRate(t *testing.T) {
 		{[]string{"virtio"}, 0},
 		{[]string{"odd"}, 0},
 		{[]string{"missing"}, 0},
-		{[]string{"../" + filepath.Base(dir) + "/eth0"}, 125_000_000}, // a name, not a path
+		{[]string{"../" + filepath.Base(dir) + "/eth0"}, 125_000_000}, // only the last part of a name counts
 	}
 	for _, tt := range tests {
 		if got := interfaceRate(dir, tt.names); got != tt.want {

@@ -19,9 +19,8 @@ import (
 	"pando/internal/trace"
 )
 
-// What BenchmarkWatchers has: nodes on the map, browsers that watch it (of which some are Chromium, each with a
-// process group of its own), boots that are watched, and events of which it is measured when the last browser has
-// them.
+// The sizes of BenchmarkWatchers: nodes on the map, watching browsers (some are Chromium, each with its own process
+// group), boots, and events whose delay until the last browser is measured.
 const (
 	watchNodes  = 1000
 	watchAlike  = 48
@@ -30,14 +29,14 @@ const (
 	watchRounds = 20
 )
 
-// watchTask is what the process with the clients is told.
+// watchTask is the task of the process with the clients.
 type watchTask struct {
 	URL, Cookie string
 	Clients     int
 }
 
-// watchDone is what it answers when it is asked: when a tile was painted in the last of the clients, which of them
-// saw it, and the bytes that came to all of them.
+// watchDone is that process's answer: when the last client painted a tile, which clients did, and the bytes that all
+// clients received.
 type watchDone struct {
 	Seen  map[string]watchSeen
 	Bytes int64
@@ -48,16 +47,15 @@ type watchSeen struct {
 	Clients int
 }
 
-// BenchmarkWatchers measures what fifty browsers that watch the map cost while two hundred nodes boot: processor
-// time of the server beside the same boots with nobody watching, bytes and memory for each browser, and how long an
-// event takes to the last of them.
+// BenchmarkWatchers measures the cost of fifty browsers on the map while two hundred nodes boot: the server's processor
+// time compared with the same boots without browsers, bytes and memory per browser, and the delay of an event.
 func BenchmarkWatchers(b *testing.B) {
 	s, base, token := startDashboard(b)
 	s.addImage()
 	boots := s.manyNodes(watchNodes)
 	in := ask(b, "POST", base+"/login", "", []byte("to=/&token="+token))
 	cookie, _, _ := strings.Cut(in.header.Get("Set-Cookie"), ";")
-	if got := ask(b, "GET", base+"/", cookie, nil); got.status != 200 { // the map is read
+	if got := ask(b, "GET", base+"/", cookie, nil); got.status != 200 { // this makes the board read the fleet
 		b.Fatal(got.status)
 	}
 	for b.Loop() {
@@ -110,7 +108,7 @@ func heap() uint64 {
 	return m.HeapInuse + m.StackInuse
 }
 
-// bootsWatched has nodes boot, a stage a quarter of a second, and returns what this process used.
+// bootsWatched plays boots, a stage each quarter of a second, and returns the processor time of this process.
 func (s *site) bootsWatched(boots []registry.Boot, round int) time.Duration {
 	s.t.Helper()
 	again := slices.Clone(boots)
@@ -126,16 +124,16 @@ func (s *site) bootsWatched(boots []registry.Boot, round int) time.Duration {
 		trace.Root,
 		trace.SwitchRoot, trace.Booted} {
 		s.clock.add(time.Second)
-		for part := range slices.Chunk(again, 20) { // they do not come all in one
+		for part := range slices.Chunk(again, 20) { // the events are spread out
 			s.appendAll(part, stage)
-			time.Sleep(25 * time.Millisecond) // it is what is measured: what comes together is sent together
+			time.Sleep(25 * time.Millisecond) // part of the measurement: events that come together are sent together
 		}
 	}
 	s.settled()
 	return cpuTime(s.t) - begun
 }
 
-// lateness is how many milliseconds an event takes to the last of the clients.
+// lateness returns after how many milliseconds the last client has an event.
 func (s *site) lateness(b *testing.B, c *child, boot registry.Boot, round int) float64 {
 	b.Helper()
 	boot.ID, boot.Started = fleet.BootID(fmt.Sprintf("%08x%08x", 7, round)), s.now()
@@ -144,7 +142,7 @@ func (s *site) lateness(b *testing.B, c *child, boot registry.Boot, round int) f
 	at := time.Now()
 	s.appendAll([]registry.Boot{boot}, trace.Register)
 	for deadline := at.Add(20 * time.Second); time.Now().Before(deadline); {
-		time.Sleep(50 * time.Millisecond) // not to take the processor from what is measured
+		time.Sleep(50 * time.Millisecond) // to leave the processor to what is measured
 		c.tell("count")
 		var done watchDone
 		c.hear(&done)
@@ -156,7 +154,7 @@ func (s *site) lateness(b *testing.B, c *child, boot registry.Boot, round int) f
 	return 0
 }
 
-// watchAll is the process with the clients.
+// watchAll runs in the process with the clients.
 func watchAll(t *testing.T, in *bufio.Reader) {
 	d := json.NewDecoder(in)
 	var task watchTask
@@ -176,7 +174,7 @@ func watchAll(t *testing.T, in *bufio.Reader) {
 		w.mu.Unlock()
 		var what string
 		if err != nil || d.Decode(&what) != nil {
-			os.Exit(0) // the clients are still connected: there is no other end
+			os.Exit(0) // the clients are still connected, so nothing else ends the process
 		}
 		if what == "forget" {
 			w.mu.Lock()
@@ -186,13 +184,13 @@ func watchAll(t *testing.T, in *bufio.Reader) {
 	}
 }
 
-// watchers are clients that count together.
+// watchers are clients with common counters.
 type watchers struct {
 	mu   sync.Mutex
 	done watchDone
 }
 
-// watch is one client: a browser's stream.
+// watch plays one client: a browser's stream.
 func (w *watchers) watch(t *testing.T, task watchTask, ready func()) {
 	req, err := http.NewRequestWithContext(t.Context(), "GET", task.URL, nil)
 	if err != nil {

@@ -2,17 +2,20 @@ package server
 
 import (
 	"bytes"
+	"errors"
 	"net/http"
+	"net/netip"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"pando/internal/image"
 	"pando/internal/netboot"
 	"pando/internal/store"
 )
 
-// rewrite replaces a file by what change makes of it, with the times that it had.
+// rewrite changes a file by change and keeps its times.
 func rewrite(t *testing.T, path string, change func([]byte) []byte) (restore func()) {
 	t.Helper()
 	info, err := os.Stat(path)
@@ -25,7 +28,7 @@ func rewrite(t *testing.T, path string, change func([]byte) []byte) (restore fun
 	}
 	write := func(b []byte) {
 		t.Helper()
-		time.Sleep(10 * time.Millisecond) // the kernel's clock of files has to move
+		time.Sleep(10 * time.Millisecond) // the kernel's clock for file times must advance
 		if err := store.WriteFile(path, b, 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -39,8 +42,8 @@ func rewrite(t *testing.T, path string, change func([]byte) []byte) (restore fun
 
 func flipByte(b []byte) []byte { b[len(b)/2] ^= 1; return b }
 
-// TestVersionThatIsNotWhole: an altered kernel or driver is never sent, and that a version which a group boots is
-// not whole is in the status until it is again.
+// TestVersionThatIsNotWhole: an altered kernel or driver is never sent. The status lists a damaged version that a group
+// boots until it is repaired.
 func TestVersionThatIsNotWhole(t *testing.T) {
 	s := startSite(t)
 	c := operatorOf(t, s)
@@ -66,7 +69,7 @@ func TestVersionThatIsNotWhole(t *testing.T) {
 	for _, path := range []string{s.store.ObjectPath(m.Kernel.Object), s.store.ObjectPath(m.Drivers[0].Object)} {
 		restore := rewrite(t, path, flipByte)
 		broken("object")
-		if path == s.store.ObjectPath(m.Kernel.Object) { // the script was sent before it was altered
+		if path == s.store.ObjectPath(m.Kernel.Object) { // the script was sent before the change
 			if status, _ := n.get(kernel); status == http.StatusOK {
 				t.Error("an altered kernel was sent")
 			}
@@ -99,5 +102,37 @@ func TestVersionThatIsNotWhole(t *testing.T) {
 	kernel, _ = urls(t, n.script())
 	if status, body := n.get(kernel); status != http.StatusOK || len(body) == 0 {
 		t.Errorf("the whole kernel: %d", status)
+	}
+}
+
+// TestKernelForAnotherAddress: an object as large as a kernel is checked whoever requests it. A machine behind a router
+// is not known by its address, nor one whose address changed after its script.
+func TestKernelForAnotherAddress(t *testing.T) {
+	s := startSite(t)
+	kernel := bytes.Repeat([]byte("kernel "), 300_000)
+	unlock, err := s.store.Lock(t.Context(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := s.store.NewWriter()
+	id, _, err := w.Put(t.Context(), kernel)
+	if err = errors.Join(err, w.Sync(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	unlock()
+	s.addImage(func(m *image.Manifest) { m.Kernel.Object, m.Kernel.Size = id, int64(len(kernel)) })
+	n := s.nodeAt(1, netip.MustParseAddr("127.0.0.44")) // no packet of it was seen
+	path := "/o/" + id.Name()
+	if status, body := n.get(path); status != http.StatusOK || !bytes.Equal(body, kernel) {
+		t.Fatalf("the kernel: %d, %d bytes", status, len(body))
+	}
+	restore := rewrite(t, s.store.ObjectPath(id), flipByte)
+	if status, body := n.get(path); status == http.StatusOK {
+		t.Errorf("an altered kernel was sent, %d bytes", len(body))
+	}
+	restore()
+	if status, _ := n.get(path); status != http.StatusOK {
+		t.Errorf("whole again: %d", status)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"pando/internal/trace"
 )
 
-// What takes a node's writes is what the node says, with what its settings say where that is something else: in the
-// API and on its page.
+// The kind of write layer that a node reports is shown in the API and on its page, together with the setting if that
+// differs.
 func TestWriteLayerOfANode(t *testing.T) {
 	s, base, token := startDashboard(t)
 	version := s.withSystemd("252.1")

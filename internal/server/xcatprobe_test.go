@@ -18,8 +18,8 @@ var xcatprobesStages = strings.Fields(
 	installing start_to_install_os_package running_postscripts booting running_postbootscripts complete`,
 )
 
-// TestXcatprobesStages: docs/boot-walk.md names a stage for each of xcatprobe's, and the timeline of a boot has all
-// of those, ended.
+// TestXcatprobesStages: docs/boot-walk.md names a stage for each stage of xcatprobe, and a boot's timeline has all of
+// these, ended.
 func TestXcatprobesStages(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("../..", "docs/boot-walk.md"))
 	if err != nil {
@@ -48,7 +48,7 @@ func TestXcatprobesStages(t *testing.T) {
 	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| ([^|]+) "+
 		"\\|").FindAllStringSubmatch(string(page), -1) {
 		if !slices.Contains(xcatprobesStages, row[1]) {
-			continue // of another table
+			continue // a row of another table
 		}
 		told = append(told, row[1])
 		stages := regexp.MustCompile("`([a-z]+)`").FindAllStringSubmatch(row[2], -1)

@@ -10,9 +10,9 @@ import (
 	"pando/internal/fleet"
 )
 
-// Flags are the flags of the settings table: what a group says of its nodes, and a node of itself.
+// Flags are the flags of the settings table, for a group or a node.
 type Flags struct {
-	set   fleet.Settings // by the flags that were given, but for lists
+	set   fleet.Settings // values of the given flags, except lists
 	lists []*settingFlag
 }
 
@@ -21,10 +21,10 @@ type settingFlag struct {
 	setting fleet.Setting
 	set     *fleet.Settings
 	items   []string // of a list
-	given   bool     // of a list: at least one flag
+	given   bool     // of a list: a flag was given
 }
 
-// Set reads a value, or adds an item to a list. An empty item is none.
+// Set parses a value, or adds an item to a list. An empty item empties the list.
 func (f *settingFlag) Set(word string) error {
 	if f.setting.Kind != fleet.KindList {
 		return f.setting.Set(f.set, word)
@@ -35,10 +35,10 @@ func (f *settingFlag) Set(word string) error {
 	return nil
 }
 
-// String is the value as it would be typed; help shows the default in its place.
+// String returns "": help shows the default instead.
 func (f *settingFlag) String() string { return "" }
 
-// Type names the kind in help and documentation.
+// Type returns the name of the kind for help and documentation.
 func (f *settingFlag) Type() string {
 	return map[fleet.Kind]string{
 		fleet.KindText:     "string",
@@ -78,7 +78,7 @@ func (f *Flags) Add(c *cobra.Command) {
 	}
 }
 
-// Settings are those whose flags were given.
+// Settings returns the settings whose flags were given.
 func (f *Flags) Settings() (fleet.Settings, error) {
 	out := f.set
 	for _, v := range f.lists {
@@ -98,7 +98,8 @@ func (f *Flags) Settings() (fleet.Settings, error) {
 	return out, nil
 }
 
-// readItems takes the lines of those items that are names of files. What has a blank in it and is no file is an item.
+// readItems replaces items that are names of files by the lines of these files. An item with a blank in it that is no
+// file is kept.
 func readItems(x fleet.Setting, items []string) ([]string, error) {
 	out := []string{}
 	for _, item := range items {
@@ -119,7 +120,7 @@ func readItems(x fleet.Setting, items []string) ([]string, error) {
 	return out, nil
 }
 
-// Pairs are the settings for `group show`, each item of a list on a line of its own, and notes.
+// Pairs returns the settings for `group show`: each item of a list on its own line, and notes.
 func Pairs(s fleet.Settings) []string {
 	var out, notes []string
 	for _, x := range fleet.SettingTable() {
@@ -135,7 +136,7 @@ func Pairs(s fleet.Settings) []string {
 	return append(out, notes...)
 }
 
-// ValueNote is what people should know of a value that the server tells, "" for nothing.
+// ValueNote returns a note about a value of a setting, "" for none.
 func ValueNote(v fleet.Value) string {
 	x, ok := fleet.FindSetting(v.Setting)
 	var s fleet.Settings

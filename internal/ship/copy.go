@@ -11,26 +11,26 @@ import (
 	"pando/internal/fleet"
 )
 
-// Options say what is copied.
+// Options says what to copy.
 type Options struct {
 	From, To Place
 	Ref      fleet.Ref               // NAME, NAME:TAG or NAME@sha256:...
-	Progress func(done, total int64) // bytes; called by one goroutine at a time; nil: nobody wants to know
+	Progress func(done, total int64) // called with bytes, by one goroutine at a time; may be nil
 }
 
-// Result is what was copied.
+// Result is what Copy copied.
 type Result struct {
 	Name    string
 	Tags    []string
-	Kept    []string // of these, those that did not move: nodes have the extension by them
+	Kept    []string // those of Tags that did not move, because nodes have the extension by them
 	Version fleet.Digest
-	Objects int   // of the version and its boot packs
-	Bytes   int64 // theirs
-	Sent    int   // of those, the ones that were not there
-	Moved   int64 // bytes of these
+	Objects int   // objects of the version and its boot packs
+	Bytes   int64 // bytes of Objects
+	Sent    int   // objects that the receiver did not have
+	Moved   int64 // bytes of Sent
 }
 
-// Copy copies a version with its name and tag. Broken off, it leaves what arrived.
+// Copy copies a version with its name and tag. If it is interrupted, what has arrived stays.
 func Copy(ctx context.Context, o Options) (r Result, err error) {
 	name, tag, digest, err := o.Ref.Split()
 	if err != nil {
@@ -75,10 +75,10 @@ func bytesOf(objects []api.ObjectSize) (n int64) {
 	return n
 }
 
-// movers is how many batches are on their way at a time: one is read, one is sent, one is written.
+// movers is how many batches are copied at a time: one is read, one is sent, one is written.
 const movers = 4
 
-// move copies objects in batches.
+// move copies the missing objects in batches.
 func (o Options) move(ctx context.Context, missing []api.ObjectSize, total int64) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -114,7 +114,7 @@ func (o Options) move(ctx context.Context, missing []api.ObjectSize, total int64
 	return context.Cause(ctx)
 }
 
-// batch is how many of the objects go together.
+// batch returns how many of the objects go into the next batch.
 func batch(objects []api.ObjectSize) int {
 	size := int64(0)
 	for i, o := range objects {
@@ -125,7 +125,7 @@ func batch(objects []api.ObjectSize) int {
 	return len(objects)
 }
 
-// Repetitions of a batch after the network failed, and the first pause, which doubles.
+// Attempts at a batch when the network fails, and the first pause, which then doubles.
 const (
 	moveTries = 5
 	movePause = time.Second

@@ -17,7 +17,7 @@ import (
 	"pando/internal/testkit"
 )
 
-// pair is a directory with an image and one without.
+// pair returns a directory with an image, and an empty one.
 func pair(t *testing.T) (from, to *Directory, v fleet.Digest) {
 	t.Helper()
 	dirs := [2]*Directory{}
@@ -41,7 +41,7 @@ func pair(t *testing.T) (from, to *Directory, v fleet.Digest) {
 	return dirs[0], dirs[1], v
 }
 
-// pulledOut is a stick that is pulled out after so many objects.
+// pulledOut is a stick that is pulled out after a number of objects.
 type pulledOut struct {
 	*Directory
 	left atomic.Int32
@@ -88,8 +88,8 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// TestCopyBrokenOff: at any moment there is no half of a version, what arrived is not sent again, and a collection
-// in between takes nothing of it.
+// TestCopyBrokenOff: an interrupted copy never leaves an incomplete version. What arrived is not sent again, and a
+// garbage collection in between does not remove it.
 func TestCopyBrokenOff(t *testing.T) {
 	from, to, v := pair(t)
 	sent := 0
@@ -129,7 +129,7 @@ func TestCopyBrokenOff(t *testing.T) {
 	}
 }
 
-// TestCopyOfADamagedSource: a byte that is wrong on the stick does not arrive.
+// TestCopyOfADamagedSource: a wrong byte on the stick is not copied.
 func TestCopyOfADamagedSource(t *testing.T) {
 	from, to, _ := pair(t)
 	path := from.store.ObjectPath(chunk.Sum([]byte("kernel")))

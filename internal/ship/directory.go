@@ -18,16 +18,16 @@ import (
 	"pando/internal/store"
 )
 
-// Directory is a store in a directory, such as a USB stick's, with the names of its images in a file.
+// Directory is a store in a directory, for example on a USB stick. A file in it lists the names of its images.
 type Directory struct {
 	store *store.Dir
-	mu    sync.Mutex // writing is one at a time
+	mu    sync.Mutex // held while writing
 }
 
-// NamesFile is where a directory has the names of its images: tags and their versions, by image.
+// NamesFile is the file with the names of a directory's images: tags and their versions, by image.
 const NamesFile = "images.json"
 
-// OpenDirectory opens a directory, and makes it if create is set.
+// OpenDirectory opens a directory. If create is set, it creates a missing one.
 func OpenDirectory(path string, create bool) (*Directory, error) {
 	if !create {
 		if _, err := os.Stat(filepath.Join(path, "manifests")); err != nil {
@@ -38,10 +38,10 @@ func OpenDirectory(path string, create bool) (*Directory, error) {
 	return &Directory{store: d}, err
 }
 
-// Name is the path.
+// Name returns the path.
 func (d *Directory) Name() string { return d.store.Path() }
 
-// Find looks into the file of names.
+// Find looks up a reference in NamesFile.
 func (d *Directory) Find(_ context.Context, ref fleet.Ref) (fleet.Digest, error) {
 	name, tag, digest, err := ref.Split()
 	if err != nil {
@@ -80,7 +80,7 @@ func (d *Directory) names() (map[string]map[string]fleet.Digest, error) {
 	return names, nil
 }
 
-// StoredVersion reads a version.
+// StoredVersion reads a version without its objects.
 func (d *Directory) StoredVersion(_ context.Context, digest fleet.Digest) (api.StoredVersion, error) {
 	v, err := d.store.GetVersion(digest)
 	if err != nil {
@@ -90,15 +90,15 @@ func (d *Directory) StoredVersion(_ context.Context, digest fleet.Digest) (api.S
 	return api.StoredVersion{Manifest: v.Manifest, Signature: v.Signature, Provenance: v.Provenance, Packs: packs}, err
 }
 
-// Object reads an object.
+// Object reads an object and verifies it.
 func (d *Directory) Object(ctx context.Context, id chunk.ID) ([]byte, error) {
 	return d.store.Get(ctx, id)
 }
 
-// Accepts takes everything: a directory has no keys.
+// Accepts accepts every version: a directory has no keys.
 func (d *Directory) Accepts(context.Context, api.StoredVersion) error { return nil }
 
-// Missing looks at names and sizes.
+// Missing compares names and sizes, not bytes.
 func (d *Directory) Missing(ctx context.Context, objects []api.ObjectSize) (out []api.ObjectSize, err error) {
 	for _, o := range objects {
 		if size, ok := d.store.Stat(o.ID); !ok || size != o.Size {
@@ -108,7 +108,7 @@ func (d *Directory) Missing(ctx context.Context, objects []api.ObjectSize) (out 
 	return out, ctx.Err()
 }
 
-// AddObjects makes objects durable.
+// AddObjects stores objects durably.
 func (d *Directory) AddObjects(ctx context.Context, objects [][]byte) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -127,7 +127,7 @@ func (d *Directory) AddObjects(ctx context.Context, objects [][]byte) error {
 	return w.Sync(ctx)
 }
 
-// Publish writes the version, then its name.
+// Publish writes the version, then its names.
 func (d *Directory) Publish(ctx context.Context, v api.StoredVersion, name string, tags []string) ([]string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"pando/internal/testkit"
 )
 
-// stickWith is a directory that has the first version of an image, and another one that has the second.
+// stickWith returns a directory with the first version of an image, and another directory with the second.
 func stickWith(t *testing.T) (stick string, from *Directory, first, second fleet.Digest) {
 	t.Helper()
 	_, key, err := minisign.GenerateKey(nil)
@@ -39,9 +39,9 @@ func stickWith(t *testing.T) (stick string, from *Directory, first, second fleet
 	return dirs[0].Name(), dirs[1], first, second
 }
 
-// A push to a stick that moves a tag there: a write that is refused, a full stick, a killed process and a stick
-// that is pulled out before all is on it, at every operation. The tag is where it was or where it was to go, and
-// what it names is whole; what was confirmed is on the stick, however it is pulled out; the next push goes on.
+// TestPushWithAFaultAnywhere: a push that moves a tag on a stick meets a refused write, a full stick, a killed
+// process or a pulled stick, at every operation. The tag is then old or new, and its version is complete. After a
+// confirmed push it is new. The next push works.
 func TestPushWithAFaultAnywhere(t *testing.T) {
 	stick, from, first, second := stickWith(t)
 	push := func(dir string, disk store.Disk) error {
@@ -93,7 +93,7 @@ func TestPushWithAFaultAnywhere(t *testing.T) {
 	}
 }
 
-// pointsAt is where the tag of a directory points, after a look at all of it.
+// pointsAt checks a directory and returns where its tag points.
 func pointsAt(t *testing.T, dir string) fleet.Digest {
 	t.Helper()
 	d, err := OpenDirectory(dir, false)

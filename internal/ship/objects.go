@@ -10,8 +10,8 @@ import (
 	"pando/internal/image/bootpack"
 )
 
-// objects lists what a version and its boot packs name, each once. What leads to them is read from where the
-// version is.
+// objects lists the objects of a version and its boot packs, each once. It reads indexes and maps from the source
+// place.
 func objects(ctx context.Context, from Place, v api.StoredVersion) ([]api.ObjectSize, error) {
 	m, err := image.Decode(v.Manifest)
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 	"pando/internal/image"
 )
 
-// Server is a server as a Place.
+// Server is a Pando server as a Place.
 type Server struct{ *api.Client }
 
-// Name is the address of the server.
+// Name returns the address of the server.
 func (s Server) Name() string { return s.Server() }
 
-// Find looks among the images of the server.
+// Find looks up a reference among the images of the server.
 func (s Server) Find(ctx context.Context, ref fleet.Ref) (fleet.Digest, error) {
 	name, tag, digest, err := ref.Split()
 	if err != nil {
@@ -40,7 +40,7 @@ func (s Server) Find(ctx context.Context, ref fleet.Ref) (fleet.Digest, error) {
 	return "", noVersion(ref, name, slices.Sorted(maps.Keys(i.Tags)), s.Name())
 }
 
-// noVersion says that a tag or version is wrong, and what there is in its place.
+// noVersion returns an error for an unknown tag or version that lists the existing ones.
 func noVersion(ref fleet.Ref, name string, tags []string, where string) error {
 	kind := "version"
 	if ref.IsTag() {
@@ -50,7 +50,7 @@ func noVersion(ref fleet.Ref, name string, tags []string, where string) error {
 		fleet.TagList(tags)), name+"@sha256:... names a version by its digest")
 }
 
-// beginning is the version that some digits of it name, "" for none.
+// beginning returns the version whose digest begins with the given digits, "" if there is none.
 func beginning(ref fleet.Ref, digits fleet.Digest, all []fleet.Digest) (found fleet.Digest, err error) {
 	for _, v := range all {
 		switch {
@@ -64,7 +64,7 @@ func beginning(ref fleet.Ref, digits fleet.Digest, all []fleet.Digest) (found fl
 	return found, nil
 }
 
-// Accepts asks for the signature only.
+// Accepts sends the signature to the server for a check.
 func (s Server) Accepts(ctx context.Context, v api.StoredVersion) error {
 	return s.PutVersion(
 		ctx,
@@ -72,7 +72,7 @@ func (s Server) Accepts(ctx context.Context, v api.StoredVersion) error {
 	)
 }
 
-// Missing asks for some thousand at a time.
+// Missing asks the server, with at most api.MaxObjectList objects in each request.
 func (s Server) Missing(ctx context.Context, objects []api.ObjectSize) (out []api.ObjectSize, err error) {
 	for len(objects) > 0 {
 		n := min(len(objects), api.MaxObjectList)
@@ -85,7 +85,7 @@ func (s Server) Missing(ctx context.Context, objects []api.ObjectSize) (out []ap
 	return out, nil
 }
 
-// Publish stores the version, then names it.
+// Publish stores the version, then its names.
 func (s Server) Publish(ctx context.Context, v api.StoredVersion, name string, tags []string) ([]string, error) {
 	if err := s.PutVersion(ctx, api.VersionPut{StoredVersion: v}); err != nil {
 		return nil, err

@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// kind says what an event is.
+// kind is the kind of an event.
 type kind uint8
 
-// event is something that happens at a moment.
+// event happens at a moment of virtual time.
 type event struct {
 	at   time.Duration
-	seq  uint64 // of two at the same moment, the one that was made first happens first
+	seq  uint64 // events of one moment happen in this order
 	kind kind
-	a, b int32 // what it is about, by kind
+	a, b int32 // arguments; their meaning depends on kind
 }
 
 func (e event) before(o event) bool { return e.at < o.at || e.at == o.at && e.seq < o.seq }
 
-// clock is virtual time: it jumps from one event to the next. What comes after a delay that is always the same
-// waits in a line instead of the queue, since it comes in the order in which it was made.
+// clock is virtual time: it jumps from one event to the next. Events made with after have a constant delay, so they
+// happen in the order in which they are made. They wait in a plain list instead of the queue.
 type clock struct {
-	now   time.Duration
-	seq   uint64
-	queue queue
-	line  []event
-	head  int
+	now     time.Duration
+	seq     uint64
+	queue   queue
+	delayed []event
+	head    int
 }
 
 // at makes an event for a moment.
@@ -34,22 +34,22 @@ func (c *clock) at(t time.Duration, k kind, a, b int32) {
 	c.queue.put(event{max(t, c.now), c.seq, k, a, b})
 }
 
-// after makes an event after the delay that is the same for all that are made with after.
+// after makes an event after a delay, which must be the same in all calls.
 func (c *clock) after(delay time.Duration, k kind, a, b int32) {
 	c.seq++
-	c.line = append(c.line, event{c.now + delay, c.seq, k, a, b})
+	c.delayed = append(c.delayed, event{c.now + delay, c.seq, k, a, b})
 }
 
-// next takes the next event; ok is false when nothing will happen any more.
+// next removes and returns the next event. ok is false when there is none.
 func (c *clock) next() (e event, ok bool) {
 	first, queued := c.queue.first()
-	switch waiting := c.head < len(c.line); {
+	switch waiting := c.head < len(c.delayed); {
 	case !waiting && !queued:
 		return e, false
-	case waiting && (!queued || c.line[c.head].before(first)):
-		e = c.line[c.head]
-		if c.head++; c.head > 4096 && c.head*2 > len(c.line) {
-			c.line = c.line[:copy(c.line, c.line[c.head:])]
+	case waiting && (!queued || c.delayed[c.head].before(first)):
+		e = c.delayed[c.head]
+		if c.head++; c.head > 4096 && c.head*2 > len(c.delayed) {
+			c.delayed = c.delayed[:copy(c.delayed, c.delayed[c.head:])]
 			c.head = 0
 		}
 	default:
@@ -59,15 +59,14 @@ func (c *clock) next() (e event, ok bool) {
 	return e, true
 }
 
-// queue is a radix heap: events by the highest bit in which their moments differ from that of the last one that was
-// taken, and none is ever put before that. An event moves a few times, with its neighbours, instead of being
-// compared with others all over a heap. Events of one moment stay in the order in which they were put.
+// queue is a radix heap. It sorts events by the highest bit in which their moment differs from that of the last event
+// taken; no event may be put before that one. An event moves only a few times. Events of one moment keep their order.
 type queue struct {
 	last   time.Duration
 	by     [64][]event
 	used   uint64 // which of by have events
-	taken  int    // of by[0], all of one moment
-	lowest event  // the first of all, where known
+	taken  int    // events taken of by[0], which are all of one moment
+	lowest event  // the first event, if known
 	known  bool
 }
 
@@ -80,7 +79,7 @@ func (q *queue) put(e event) {
 	}
 }
 
-// first is the next event, which stays.
+// first returns the next event and leaves it in the queue.
 func (q *queue) first() (e event, ok bool) {
 	switch {
 	case q.used == 0:
@@ -100,7 +99,7 @@ func (q *queue) first() (e event, ok bool) {
 	return q.lowest, true
 }
 
-// take takes the next event; there is one.
+// take removes and returns the next event. The queue must not be empty.
 func (q *queue) take() event {
 	if q.used&1 == 0 {
 		q.spread()
@@ -114,7 +113,7 @@ func (q *queue) take() event {
 	return e
 }
 
-// spread puts the events that come next into the lists below theirs.
+// spread moves the events of the lowest list into lower lists.
 func (q *queue) spread() {
 	first, _ := q.first()
 	q.last = first.at
@@ -129,14 +128,14 @@ func (q *queue) spread() {
 	}
 }
 
-// link is one direction of a network link: a queue that empties at its rate, which is how a token bucket shares it.
+// link is one direction of a network link: a queue that empties at the link's rate.
 type link struct {
-	rate  float64 // bytes a second
+	rate  float64 // bytes per second
 	until time.Duration
 	bytes int64
 }
 
-// pass sends bytes and returns when the last one is through.
+// pass sends bytes and returns the moment when the last one has passed.
 func (l *link) pass(now time.Duration, bytes int) time.Duration {
 	l.bytes += int64(bytes)
 	l.until = max(l.until, now) + time.Duration(float64(bytes)/l.rate*float64(time.Second))

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Events come by their moments, and of one moment in the order in which they were made, whether they wait in the
-// line or in the queue, and whatever is put in between.
+// Events happen in the order of their moments. Events of one moment happen in the order in which they were made, in
+// both queues.
 func TestClockKeepsOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var c clock

@@ -16,15 +16,15 @@ type read struct {
 	object int
 }
 
-// looseFlow is what a transfer of a demand object is for.
+// demandFlow is the purpose of a transfer of a demand object.
 type demandFlow struct {
 	read  *read
 	ask   swarm.DemandRequest
-	since time.Duration        // it was asked
-	wait  *swarm.PendingObject // that the one who was asked gets the object himself; nil: he does not
+	since time.Duration        // when the request was sent
+	wait  *swarm.PendingObject // set while the asked peer fetches the object itself; nil: it does not
 }
 
-// names are those of so many objects, from a number on.
+// names returns the ids of n made-up objects, numbered from from on.
 func names(from, n int) (ids []chunk.ID) {
 	for i := range n {
 		ids = append(ids, chunk.Sum(binary.LittleEndian.AppendUint32(nil, uint32(from+i))))
@@ -32,8 +32,8 @@ func names(from, n int) (ids []chunk.ID) {
 	return ids
 }
 
-// readLoose reads the next demand object if the boot has come so far: the first one before all else, the others
-// between pieces.
+// readDemand reads the next demand object, if the boot has reached it. The first demand object is read before all
+// pieces, the others between pieces.
 func (f *storm) readDemand(n *node) {
 	at := n.reads
 	if !f.Reads {
@@ -48,7 +48,7 @@ func (f *storm) readDemand(n *node) {
 	f.nextDemand(n)
 }
 
-// nextLoose asks whom the read says.
+// nextDemand sends the requests that a read of a demand object needs now.
 func (f *storm) nextDemand(n *node) {
 	if n.dead {
 		return
@@ -88,7 +88,7 @@ func (f *storm) nextDemand(n *node) {
 	}
 }
 
-// helperLate ends the question to a bootstrap peer that has had its time, if it is the same one still.
+// bootstrapTimeout ends a request to a bootstrap peer whose time is over, unless the flow is used for another request.
 func (f *storm) bootstrapTimeout(id, node int32) {
 	x := f.flows[id]
 	n := f.nodes[node]
@@ -100,7 +100,7 @@ func (f *storm) bootstrapTimeout(id, node int32) {
 	f.demandFailed(n, x, swarm.Broken)
 }
 
-// find is a question for a demand object, at the tracker.
+// find is a demand request that arrives at the tracker.
 func (f *storm) find(n *node, r *read) {
 	s := n.home
 	var names []netip.AddrPort
@@ -119,7 +119,8 @@ func (f *storm) find(n *node, r *read) {
 	})
 }
 
-// park has a transfer wait for what the node that was asked is getting itself, if it may.
+// park lets a request wait while the asked node fetches the object itself. It returns false when the request may not
+// wait.
 func (f *storm) park(n *node, id int32) bool {
 	x := &f.flows[id]
 	higher := f.nodes[x.to].addr.Compare(n.addr) > 0
@@ -134,7 +135,7 @@ func (f *storm) park(n *node, id int32) bool {
 	return true
 }
 
-// looseCame is a demand object that came.
+// demandCame handles a demand object that has arrived.
 func (f *storm) demandCame(n *node, x flow) {
 	if x.from >= 0 {
 		f.res.PeerBytes += int64(x.size)
@@ -159,7 +160,7 @@ func (f *storm) demandCame(n *node, x flow) {
 	n.objects[r.object] = true
 	n.reading = nil
 	n.swarm.SetDemandReads(f.now, 0)
-	for _, id := range slices.Clone(n.flows) { // who is asked still is asked no more
+	for _, id := range slices.Clone(n.flows) { // cancel the other requests of this read
 		if of := f.flows[id].demand; of != nil && of.read == r {
 			f.drop(id)
 		}
@@ -171,7 +172,7 @@ func (f *storm) demandCame(n *node, x flow) {
 	f.act(n)
 }
 
-// unpark has those go on that waited for what this node has now.
+// unpark answers the requests that waited here for an object that this node now has.
 func (f *storm) unpark(n *node) {
 	parked := n.parked
 	n.parked = nil

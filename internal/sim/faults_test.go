@@ -2,7 +2,7 @@ package sim
 
 import "testing"
 
-// Whatever goes wrong, every node that lives has its boot set in the end, and not much later.
+// With any fault, every live node gets its boot set, and not much later.
 func TestFaults(t *testing.T) {
 	unit := set(200, 237).Unit()
 	for name, x := range map[string]struct {
@@ -37,7 +37,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// Two servers share the nodes; each has a tracker of its own.
+// Two servers share the nodes. Each has its own tracker.
 func TestTwoServers(t *testing.T) {
 	c := set(200, 237)
 	c.Servers = 2
@@ -46,7 +46,7 @@ func TestTwoServers(t *testing.T) {
 	amplification(t, c, r, 2.6)
 }
 
-// Subnets are joined by the few peers that are elsewhere, so that each does not need a copy of its own.
+// The few peers from other subnets connect the subnets, so that not every subnet needs its own copy.
 func TestSubnetsShareOneCopy(t *testing.T) {
 	c := set(200, 237)
 	c.Subnet = 25

@@ -9,17 +9,17 @@ import (
 	"pando/internal/swarm"
 )
 
-// packID is the pack of swarmKey.
+// packID is the object of swarmKey.
 var packID, _ = chunk.ParseID(swarmKey)
 
-// standing is a boot that stands in line at a server.
-type standing struct {
+// waitingJoin is a join request in a server's queue.
+type waitingJoin struct {
 	node  *node
 	start swarm.JoinRequest
 	tries swarm.JoinAttempt
 }
 
-// startFiles has a node get what its boot starts with.
+// startFiles begins the fetch of a node's bootstrap files.
 func (f *storm) startFiles(n *node) {
 	if f.Unicast {
 		f.nextFiles(n)
@@ -29,7 +29,7 @@ func (f *storm) startFiles(n *node) {
 	f.nextStart(n)
 }
 
-// nextStart asks the tracker, if it is time, who has that.
+// nextStart sends a join request to the tracker, if one is due.
 func (f *storm) nextStart(n *node) {
 	if n.dead || n.files {
 		return
@@ -43,7 +43,7 @@ func (f *storm) nextStart(n *node) {
 	}
 }
 
-// startAsked is a question of a boot that starts, at the tracker.
+// startAsked is a join request that arrives at the tracker.
 func (f *storm) startAsked(n *node, x swarm.JoinAttempt) {
 	s := n.home
 	if s.lost {
@@ -57,39 +57,39 @@ func (f *storm) startAsked(n *node, x swarm.JoinAttempt) {
 		Location:  f.place(n),
 		LocalOnly: f.Places > 0,
 	}
-	s.starts[s.tracker.QueueJoin(f.now, n.addr.Addr(), start, x.Timeout)] = standing{n, start, x}
+	s.joins[s.tracker.QueueJoin(f.now, n.addr.Addr(), start, x.Timeout)] = waitingJoin{n, start, x}
 	f.step(s)
 }
 
-// loseTracker takes away what a tracker knows. Who stands in line there is told, or turns to others: the connection
-// is gone. What the server sends goes on.
+// loseTracker removes a server's tracker. Nodes with queued join requests see a failure. Queued object requests are
+// sent, because the server still works.
 func (f *storm) loseTracker(s *server) {
 	s.lost = true
-	for _, x := range slices.Sorted(maps.Keys(s.starts)) {
-		n := s.starts[x].node
+	for _, x := range slices.Sorted(maps.Keys(s.joins)) {
+		n := s.joins[x].node
 		f.deliver(func() { n.asks.Failed(); f.started(n) })
 	}
-	clear(s.starts)
-	for _, x := range slices.Sorted(maps.Keys(s.bodies)) {
-		id := s.bodies[x]
-		delete(s.lines, id)
+	clear(s.joins)
+	for _, x := range slices.Sorted(maps.Keys(s.queued)) {
+		id := s.queued[x]
+		delete(s.tickets, id)
 		f.admit(id)
 	}
-	clear(s.bodies)
+	clear(s.queued)
 }
 
-// stepLines answers those that stand in line at a server whose turn it is.
-func (f *storm) stepLines(s *server) (wake time.Duration) {
+// stepQueues answers the queued requests of a server that are due.
+func (f *storm) stepQueues(s *server) (wake time.Duration) {
 	starts, wake := s.tracker.StepJoins(f.now)
 	for _, r := range starts {
-		f.startAnswered(s.starts[r.Ticket], r.JoinReply)
-		delete(s.starts, r.Ticket)
+		f.startAnswered(s.joins[r.Ticket], r.JoinReply)
+		delete(s.joins, r.Ticket)
 	}
-	bodies, at := s.tracker.StepObjects(f.now)
-	for _, x := range bodies {
-		id := s.bodies[x]
-		delete(s.bodies, x)
-		delete(s.lines, id)
+	queued, at := s.tracker.StepObjects(f.now)
+	for _, x := range queued {
+		id := s.queued[x]
+		delete(s.queued, x)
+		delete(s.tickets, id)
 		f.admit(id)
 	}
 	if at > 0 && (wake == 0 || at < wake) {
@@ -98,7 +98,7 @@ func (f *storm) stepLines(s *server) (wake time.Duration) {
 	return wake
 }
 
-func (f *storm) startAnswered(b standing, a swarm.JoinReply) {
+func (f *storm) startAnswered(b waitingJoin, a swarm.JoinReply) {
 	f.res.Starts++
 	f.count(swarm.JoinBytes(b.start, b.tries.Timeout, a))
 	f.deliver(func() {
@@ -107,7 +107,7 @@ func (f *storm) startAnswered(b standing, a swarm.JoinReply) {
 	})
 }
 
-// started goes on with a start after word of the tracker.
+// started continues a node's join after a reply of the tracker.
 func (f *storm) started(n *node) {
 	h, over := n.asks.Result()
 	if n.dead || n.files {
@@ -122,8 +122,8 @@ func (f *storm) started(n *node) {
 	f.nextFiles(n)
 }
 
-// nextFiles gets the files from the first that is left of those who have them, or from the server. They are one
-// transfer here.
+// nextFiles fetches the bootstrap files from the next source that the tracker named, or from the server. The files are
+// one transfer here.
 func (f *storm) nextFiles(n *node) {
 	from := int32(-1) - n.home.id
 	if len(n.sources) > 0 {
@@ -144,7 +144,7 @@ func (f *storm) nextFiles(n *node) {
 	f.after(f.Delay, request, id, 0)
 }
 
-// filesCame is a node that has what it starts with. Who gave it that is asked for what it reads first as well.
+// filesCame handles bootstrap files that have arrived. The sender is asked for the first demand objects too.
 func (f *storm) filesCame(n *node, x flow) {
 	switch {
 	case x.from < 0:
@@ -164,7 +164,7 @@ func (f *storm) filesCame(n *node, x flow) {
 	f.enter(n)
 }
 
-// filesFailed has a node ask the next one.
+// filesFailed makes a node ask the next source.
 func (f *storm) filesFailed(n *node) {
 	if n.dead {
 		return

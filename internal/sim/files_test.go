@@ -5,22 +5,20 @@ import (
 	"time"
 )
 
-// whole is a storm of whole boots: with the files that they start with, and the objects that they read beside the
-// pack.
+// whole returns a storm of whole boots: with bootstrap files and demand objects.
 func whole(nodes int) Config {
 	c := set(nodes, 237)
 	c.Reads, c.Files, c.Demand, c.DemandSize = true, 38<<10, 12, 40<<10
 	return c
 }
 
-// What a boot starts with, and what it reads beside the pack, goes round as the pack does: the server sends a few
-// copies of each and not one to every node. What is said for it is little.
+// Bootstrap files and demand objects spread like pieces: the server sends a few copies of each, for few messages.
 func TestFilesAndDemandObjectsAreShared(t *testing.T) {
 	for _, x := range []struct {
 		nodes         int
 		most, server  float64
 		files         float64 // copies
-		starts, finds float64 // questions of a node
+		starts, finds float64 // requests of a node
 	}{{1, 1.1, 1.1, 1, 1, 0}, {40, 1.35, 1.25, 8, 1.5, 9}, {200, 1.5, 1.3, 16, 1.5, 9}, {1000, 1.65, 1.4, 32, 1.5, 9}} {
 		c := whole(x.nodes)
 		r := run(t, c)
@@ -61,9 +59,8 @@ func TestFilesAndDemandObjectsAreShared(t *testing.T) {
 	}
 }
 
-// A crowd that reads the same object at the same moment, and knows nobody yet, has it from the server, each for
-// himself. The tracker knows what that takes of the uplink: when it did not, what it granted stood behind it, was
-// taken for lost and granted again, and 200 nodes took 6.8 W/B.
+// Nodes that read the same object at the same moment, before they know peers, all get it from the server. The tracker
+// charges these bytes to the uplink. Otherwise grants would time out behind them, and be granted again.
 func TestNodesWithoutPeers(t *testing.T) {
 	c := whole(200)
 	c.Files = 0
@@ -73,9 +70,8 @@ func TestNodesWithoutPeers(t *testing.T) {
 	amplification(t, c, r, 1.5+extra)
 }
 
-// What goes wrong with peers goes wrong with files and demand objects as well, and every node boots. Those that are
-// banned, as they sent wrong bytes, have all from the server, and the others hardly notice: before they stood in
-// line, ten of them had all others take 9 W/B.
+// Faults of peers affect bootstrap files and demand objects too, and every node still boots. Banned nodes get
+// everything from the server; the object queue keeps them from delaying the others.
 func TestWholeBootsWithFaults(t *testing.T) {
 	unit := whole(1).Unit()
 	for name, x := range map[string]struct {
@@ -94,7 +90,7 @@ func TestWholeBootsWithFaults(t *testing.T) {
 		"the tracker is lost": {func(c *Config) { c.Faults = Faults{Tracker: unit / 2} }, 20, 20},
 		"it is lost while boots stand in line": {
 			func(c *Config) { c.Faults = Faults{Tracker: 30 * time.Millisecond} }, 206, 206},
-		"there never was a tracker": { // and the files come from the server, too
+		"there never was a tracker": { // the files come from the server too
 			func(c *Config) { c.Faults = Faults{Tracker: 1} }, 206, 206},
 		"racks": {func(c *Config) { c.Places, c.ServerLink = 8, 1e9 }, 1.6, 2.2},
 		"word is late": {func(c *Config) {
@@ -116,7 +112,7 @@ func TestWholeBootsWithFaults(t *testing.T) {
 	}
 }
 
-// Boots whose files have no bytes, and objects of none, are no boots.
+// A boot cannot have bootstrap files of negative size, or demand objects without bytes.
 func TestImpossibleFiles(t *testing.T) {
 	for _, change := range []func(*Config){func(c *Config) { c.Files = -1 }, func(c *Config) { c.Demand = -1 },
 		func(c *Config) { c.DemandSize = 0 }} {

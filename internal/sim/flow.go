@@ -6,21 +6,21 @@ import (
 	"pando/internal/swarm"
 )
 
-// cargo is what a transfer brings.
+// cargo is the kind of object that a transfer carries.
 type cargo uint8
 
 const (
 	piece     cargo = iota
 	kernelSet       // K
-	files           // that a boot starts with
-	demand          // an object outside of the pack
+	files           // bootstrap files
+	demand          // a demand object
 )
 
-// flow is a transfer. It passes two links in quanta, a few of which are on their way at a time, as TCP's window has it.
+// flow is a transfer. It passes two links in quanta, a few of which are under way at a time, like TCP's window.
 type flow struct {
 	fetch    swarm.Fetch
 	to       int32
-	from     int32 // a node; below zero: server -1-from
+	from     int32 // a node; below 0: server -1-from
 	unsent   int   // bytes
 	inFlight int   // bytes
 	size     int
@@ -28,10 +28,10 @@ type flow struct {
 	what     cargo
 	live     bool
 	admitted bool
-	demand   *demandFlow // nil: it is of no demand object
+	demand   *demandFlow // nil: not a demand object
 }
 
-// windowQuanta is how many quanta of a flow are on their way at a time: a piece fits into TCP's window.
+// windowQuanta is how many quanta of a flow are under way at a time: a piece fits into TCP's window.
 const windowQuanta = 4
 
 func (f *storm) newFlow(x flow) int32 {
@@ -45,7 +45,7 @@ func (f *storm) newFlow(x flow) int32 {
 	return int32(len(f.flows) - 1)
 }
 
-// fetch starts a transfer to n: the request goes first.
+// fetch starts a transfer to n by sending the request.
 func (f *storm) fetch(n *node, x swarm.Fetch) {
 	from := int32(-1) - n.home.id
 	if !x.Origin() {
@@ -61,7 +61,7 @@ func (f *storm) fetch(n *node, x swarm.Fetch) {
 	f.after(f.Delay, request, id, 0)
 }
 
-// requested is a request that arrived where the bytes are.
+// requested is a request that arrives at the source of the object.
 func (f *storm) requested(id int32) {
 	x := &f.flows[id]
 	if !x.live {
@@ -69,12 +69,12 @@ func (f *storm) requested(id int32) {
 		return
 	}
 	if x.from < 0 {
-		f.stand(id)
+		f.askServer(id)
 		return
 	}
 	n := f.nodes[x.from]
 	switch {
-	case n.dead && f.Faults.Silent && x.what == piece: // nothing comes of it
+	case n.dead && f.Faults.Silent && x.what == piece: // no reply comes
 		f.detach(id)
 		f.release(id)
 	case n.dead || n.closed || f.nodes[x.to].alone:
@@ -89,7 +89,7 @@ func (f *storm) requested(id int32) {
 	}
 }
 
-// has reports whether a node has what a transfer is to bring.
+// has reports whether a node has the object of a transfer.
 func (f *storm) has(n *node, x *flow) bool {
 	switch x.what {
 	case files:
@@ -100,7 +100,7 @@ func (f *storm) has(n *node, x *flow) bool {
 	return n.swarm.Have().Has(x.fetch.Piece)
 }
 
-// upload sends what a node has, if there is a place for one more.
+// upload sends an object, if the node has a free upload slot.
 func (f *storm) upload(n *node, id int32) {
 	if !f.places(n, &f.flows[id]).Start() {
 		f.res.Busy++
@@ -111,12 +111,12 @@ func (f *storm) upload(n *node, id int32) {
 	f.admit(id)
 }
 
-// places are those of a node for such a transfer.
+// places returns the upload slots of a node for the kind of a transfer.
 func (f *storm) places(n *node, x *flow) *swarm.Uploads {
 	return n.places.For(x.what == files, x.what == piece, int64(x.size))
 }
 
-// admit begins to send.
+// admit begins to send an object.
 func (f *storm) admit(id int32) {
 	f.flows[id].admitted = true
 	f.push(id)
@@ -140,10 +140,10 @@ func (f *storm) upLink(x *flow) *link {
 	return &f.nodes[x.from].up
 }
 
-// passed is a quantum that left the sender.
+// passed is a quantum that has left the sender.
 func (f *storm) passed(id, q int32) {
 	x := &f.flows[id]
-	if !x.live { // dropped: what is on the way is lost
+	if !x.live { // dropped: bytes under way are lost
 		f.land(id, int(q))
 		return
 	}
@@ -153,7 +153,7 @@ func (f *storm) passed(id, q int32) {
 	f.at(f.downLink(x).pass(f.now, int(q)), arrived, id, q)
 }
 
-// downLink is what limits how fast bytes arrive.
+// downLink returns the link that limits how fast bytes arrive.
 func (f *storm) downLink(x *flow) *link {
 	n := f.nodes[x.to]
 	if x.what == kernelSet && f.KRate > 0 && n.loader.rate < n.down.rate {
@@ -162,7 +162,7 @@ func (f *storm) downLink(x *flow) *link {
 	return &n.down
 }
 
-// landed is a quantum that reached the receiver.
+// landed is a quantum that has reached the receiver.
 func (f *storm) landed(id, q int32) {
 	x := &f.flows[id]
 	if !x.live {
@@ -180,7 +180,7 @@ func (f *storm) landed(id, q int32) {
 	f.complete(id)
 }
 
-// land takes a quantum of a dropped flow; after the last one the flow can be used again.
+// land takes a quantum of a dropped flow. After the last one the flow entry is free.
 func (f *storm) land(id int32, q int) {
 	x := &f.flows[id]
 	if x.inFlight -= q; x.inFlight == 0 {
@@ -190,7 +190,7 @@ func (f *storm) land(id int32, q int) {
 
 func (f *storm) release(id int32) { f.free = append(f.free, id) }
 
-// complete ends a transfer that brought everything.
+// complete ends a transfer that has brought all bytes.
 func (f *storm) complete(id int32) {
 	x := f.flows[id]
 	n := f.nodes[x.to]
@@ -230,7 +230,7 @@ func (f *storm) complete(id int32) {
 	f.act(n)
 }
 
-// detach takes a flow out of both ends.
+// detach removes a flow from both ends.
 func (f *storm) detach(id int32) {
 	x := &f.flows[id]
 	x.live = false
@@ -253,11 +253,11 @@ func (f *storm) detach(id int32) {
 	}
 }
 
-// drop ends a transfer in the middle. A request that is on its way finds it dead.
+// drop ends a transfer early. A request that is under way finds it dead.
 func (f *storm) drop(id int32) {
 	x := &f.flows[id]
 	f.res.Wasted += int64(x.size - x.unsent)
-	over := x.admitted && x.inFlight == 0 || f.stands(id) // nothing of it is on its way
+	over := x.admitted && x.inFlight == 0 || f.isQueued(id) // no bytes are under way
 	f.detach(id)
 	if over {
 		f.release(id)
@@ -283,7 +283,7 @@ func (f *storm) refuse(id int32, why swarm.Failure) {
 	f.failed(f.nodes[x.to], x, why)
 }
 
-// failed is a transfer that brought nothing.
+// failed handles a transfer that brought no object.
 func (f *storm) failed(n *node, x flow, why swarm.Failure) {
 	switch x.what {
 	case files:

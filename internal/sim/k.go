@@ -11,15 +11,15 @@ import (
 // kQuantum is how many bytes of K pass a link at a time.
 const kQuantum = 256 << 10
 
-// links are what a server believes of its own link and of its nodes'.
+// links returns the rates that a server assumes for its link and the nodes' links.
 func (c Config) links() netboot.Links {
 	return netboot.Links{Server: int64(bytesPerSecond(c.ServerLink)), Node: int64(bytesPerSecond(c.NodeLink))}
 }
 
-// Admitted is how many nodes a server sends K to at a time, where their firmware takes what their links do.
+// Admitted returns to how many nodes a server sends K at a time, if firmware uses the full rate of its link.
 func (c Config) Admitted() int { return c.links().Slots() }
 
-// moment is virtual time as the queue takes it.
+// moment returns the virtual time for package netboot.
 func (f *storm) moment() time.Time { return time.Unix(0, 0).Add(f.now) }
 
 func (n *node) mac() fleet.MAC {
@@ -29,11 +29,12 @@ func (n *node) mac() fleet.MAC {
 	return m
 }
 
-// Firmware is how long a node takes from its script to the first byte of its kernel, and on to its initramfs: it
-// connects and asks. It has its slot meanwhile.
+// Firmware is the time from a node's script to the first byte of its kernel, in which it connects and sends the
+// request. The node has its slot meanwhile.
 const Firmware = 50 * time.Millisecond
 
-// wantK is firmware that asks for its script: it may load K, is kept on the line, or sleeps and asks again.
+// wantK is a node's request for its boot script. The node is admitted to K, its request is held open, or it sleeps and
+// asks again.
 func (f *storm) wantK(n *node) {
 	if n.admitted || n.dead {
 		return
@@ -52,21 +53,21 @@ func (f *storm) wantK(n *node) {
 	}
 }
 
-// admit is a node that has its script.
+// admitNode sends a node its script and lets it load K.
 func (f *storm) admitNode(n *node) {
 	n.admitted = true
 	n.home.busy(f)
 	f.at(f.now+Firmware, kernel, n.id, 0)
 }
 
-// call tells those on the line that it is their turn.
+// call admits the nodes whose held requests have a slot now.
 func (s *server) call(f *storm) {
 	for _, mac := range s.queue.Called(f.moment()) {
 		f.admitNode(f.nodes[binary.BigEndian.Uint32(mac[2:])])
 	}
 }
 
-// loadK is a node that asks for its kernel.
+// loadK is a node's request for its kernel.
 func (f *storm) loadK(n *node) {
 	if n.dead {
 		return
@@ -92,7 +93,7 @@ func (f *storm) loadK(n *node) {
 	f.push(id)
 }
 
-// kPassed is a part of K that left the server. What is left makes room for the next node when it is little.
+// kPassed is a part of K that left the server. The next node is admitted when little of K is left.
 func (f *storm) kPassed(n *node, bytes int64) {
 	s := n.home
 	n.left -= bytes
@@ -105,14 +106,14 @@ func (f *storm) kPassed(n *node, bytes int64) {
 	s.busy(f)
 }
 
-// kDone is a node that has K.
+// kDone is a node that has received K.
 func (f *storm) kDone(n *node) {
 	n.k = f.now
 	n.home.sending--
 	f.at(f.now+f.Start, start, n.id, 0)
 }
 
-// busy tells the tracker whether K fills the uplink: half of the slots do.
+// busy tells the tracker whether K fills the uplink: more than half of the slots are in use.
 func (s *server) busy(f *storm) {
 	now := s.queue.State(f.moment())
 	s.tracker.Busy(now.Loading > now.Slots/2)

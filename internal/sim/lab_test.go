@@ -7,16 +7,17 @@ import (
 	"time"
 )
 
-// What the server sends in the lab, of what is simulated: what was broken off and asked for again is more.
+// What the server sends in the lab, relative to the simulation. It may be more, because of transfers that broke off.
 const (
 	labServerLeast = 0.95
-	// at least, where nodes come one by one from loading K: a tenth of W is simulated that real servers do not send
+	// The least when nodes finish loading kernel+initrd one by one: about a tenth of W is simulated that real servers
+	// do not send.
 	labServerWithK = 0.85
 	labServerMost  = 1.40
 )
 
-// The storms of the lab, simulated: `pando-lab storm --sim internal/sim/testdata/lab.json` writes them anew after a
-// measurement. What `pando plan` says of its error are the bounds.
+// The simulator agrees with the storms of the lab, within the bounds that `pando plan` prints. `pando-lab storm --sim
+// internal/sim/testdata/lab.json` writes the measurements.
 func TestSimulatorAgainstTheLab(t *testing.T) {
 	b, err := os.ReadFile("testdata/lab.json")
 	if err != nil {
@@ -91,8 +92,7 @@ func TestSimulatorAgainstTheLab(t *testing.T) {
 	}
 }
 
-// logK reports how K is there in the lab, and how half of the nodes have booted, beside what is simulated. Nothing is
-// promised of those.
+// logK logs the times of kernel+initrd and of the median boot, in the lab and simulated. Nothing checks them.
 func logK(t *testing.T, x LabStorm, r Result) {
 	t.Helper()
 	t.Logf(
@@ -108,7 +108,7 @@ func logK(t *testing.T, x LabStorm, r Result) {
 	)
 }
 
-// A boot that thinks longer than its link takes, is done when it has thought; one that thinks little waits for the
+// A boot that computes longer than its link needs ends after its computing. A boot that computes little waits for the
 // link.
 func TestThinking(t *testing.T) {
 	for _, x := range []struct{ think, least, most float64 }{{0.5, 1, 1.02}, {3, 2.95, 3.02}} {

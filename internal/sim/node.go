@@ -16,46 +16,46 @@ type node struct {
 	places       swarm.UploadSlots
 	up           link
 	down         link
-	loader       link // its firmware, which takes K in place of its link where it is slower
+	loader       link // limits the rate at which firmware loads K
 	home         *server
-	watch        []int32       // nodes that are told what this one has
-	later        []int32       // pieces that it has and has not told
-	tellAt       time.Duration // when it tells them; 0: there are none
-	news         []news        // that it was told and has not looked at
+	watch        []int32       // nodes that this one tells its pieces
+	later        []int32       // new pieces that it has not told yet
+	tellAt       time.Duration // when it tells them; 0: no news
+	news         []news        // received news that it has not read yet
 	coming       int           // transfers from peers
 	flows        []int32       // transfers to it
 	sends        []int32       // transfers from it
 	wake         time.Duration
 	wakes        int32 // the newest timer; older ones are void
 	began        bool
-	trackerKnown bool // of the tracker, or that there is none: until then it asks for no pieces
+	trackerKnown bool // the tracker has answered, or there is none: before that it requests no pieces
 	dead         bool
 	wrong        bool
 	short        bool
 	slow         bool
-	closed       bool          // others do not reach it
-	alone        bool          // nor it others
-	reads        int           // piece that a read waits for, with Config.Reads
-	ready        time.Duration // when the boot has thought and reads it
+	closed       bool          // no other node can reach it
+	alone        bool          // it can reach no other node
+	reads        int           // piece that the boot reads next, with Config.Reads
+	ready        time.Duration // when the boot has computed and reads that piece
 	admitted     bool          // it may load K
-	load         uint64        // number of its transfer of K
-	left         int64         // bytes of it that the server has not sent
+	load         uint64        // netboot's number of its transfer of K
+	left         int64         // bytes of K that the server has not sent
 	k, done      time.Duration
 
 	asks    *swarm.Joiner
-	sources []netip.AddrPort // of the files, those that were not asked; none: the server
-	files   bool             // it has what it starts with
+	sources []netip.AddrPort // bootstrap peers not asked yet; none: the server
+	files   bool             // it has the bootstrap files
 	reader  *swarm.DemandReads
-	reading *read   // of a demand object; nil: none
-	objects []bool  // loose, that it has
-	looked  int     // how many of them it has read, or is reading
-	parked  []int32 // transfers that wait here for what this node is getting
+	reading *read   // the running read of a demand object, or nil
+	objects []bool  // demand objects that it has
+	looked  int     // number of demand objects that it has read or is reading
+	parked  []int32 // transfers that wait here for an object that this node fetches
 }
 
 func newNode(f *storm, i int) *node {
 	rate := bytesPerSecond(f.NodeLink)
 	n := &node{id: int32(i), addr: f.address(i), home: f.servers[i%len(f.servers)]}
-	// Who is special is spread over the numbers by the caller's seed: see storm.begin.
+	// storm.begin chooses the faulty nodes with the caller's seed.
 	n.up.rate, n.down.rate, n.loader.rate = rate, rate, bytesPerSecond(f.KRate)
 	n.objects = make([]bool, f.Demand)
 	n.swarm = swarm.NewFetcher(
@@ -64,12 +64,12 @@ func newNode(f *storm, i int) *node {
 	return n
 }
 
-// next asks the node what to do, and does it.
+// act carries out what the node's Fetcher decides.
 func (f *storm) act(n *node) {
 	if n.dead || !n.trackerKnown {
 		return
 	}
-	f.hear(n)
+	f.readNews(n)
 	f.readDemand(n)
 	if f.Reads {
 		f.read(n)
@@ -102,7 +102,7 @@ func (f *storm) act(n *node) {
 	}
 }
 
-// read goes on with the boot, which thinks, reads a piece, and thinks again.
+// read continues a boot, which reads a piece, computes, and reads the next.
 func (f *storm) read(n *node) {
 	for n.reads < f.Pieces && f.now >= n.ready && n.reading == nil {
 		if !n.swarm.Have().Has(n.reads) {
@@ -119,7 +119,7 @@ func (f *storm) read(n *node) {
 	f.finish(n)
 }
 
-// finish notes that a node has what it booted for.
+// finish notes that a node is done, if it has read and fetched everything.
 func (f *storm) finish(n *node) {
 	if n.done > 0 || n.swarm.Missing() > 0 || n.reading != nil || n.looked < f.Demand ||
 		f.Think > 0 && n.reads < f.Pieces {
@@ -131,7 +131,7 @@ func (f *storm) finish(n *node) {
 	}
 }
 
-// meet makes a node know others: it watches what they have, and they come to know it.
+// meet makes nodes peers: n watches their pieces, and they get to know n.
 func (f *storm) meet(n *node, peers ...netip.AddrPort) {
 	f.watch(n, n.swarm.AddPeers(f.now, peers...))
 }
@@ -142,7 +142,7 @@ func (f *storm) watch(n *node, fresh []netip.AddrPort) {
 	}
 }
 
-// watched is a watch that arrived at b.
+// watched is a watch request of a that arrives at b.
 func (f *storm) watched(a, b *node) {
 	if b.dead || b.closed || a.alone {
 		f.after(f.Delay, unreached, a.id, b.id)
@@ -157,7 +157,7 @@ func (f *storm) watched(a, b *node) {
 	f.meet(b, a.addr)
 }
 
-// got is a node that has one more piece.
+// got notes that a node has one more piece.
 func (f *storm) got(n *node, piece int) {
 	if len(n.watch) > 0 {
 		n.later = append(n.later, int32(piece))
@@ -169,14 +169,14 @@ func (f *storm) got(n *node, piece int) {
 	f.finish(n)
 }
 
-// news is that a node has a piece.
+// news tells that a node has a piece.
 type news struct{ node, piece int32 }
 
-// tellAll passes on what a node has and has not told. Who has as many transfers as it may have looks at it before
-// it decides something again: what many were told is then looked at together, which is quicker by far.
+// tellAll sends a node's news to its watchers. A watcher with all transfers in use reads the news only before its next
+// decision. Reading many at once makes the simulation much faster.
 func (f *storm) tellAll(n *node) {
 	if n.tellAt > f.now {
-		return // it was told meanwhile, and this is not the moment of what waits now
+		return // the news was sent meanwhile, and the present news waits for its own moment
 	}
 	for _, w := range n.watch {
 		o := f.nodes[w]
@@ -193,15 +193,15 @@ func (f *storm) tellAll(n *node) {
 			continue
 		}
 		f.res.Haves++
-		if o.coming < peerFetches && f.hear(o) {
+		if o.coming < peerFetches && f.readNews(o) {
 			f.act(o)
 		}
 	}
 	n.later, n.tellAt = n.later[:0], 0
 }
 
-// hear looks at what a node was told, and says whether there may be something to do with it.
-func (f *storm) hear(n *node) (useful bool) {
+// readNews takes the news of a node, and tells whether the node may have something to do.
+func (f *storm) readNews(n *node) (useful bool) {
 	for _, x := range n.news {
 		if n.swarm.PeerGot(f.address(int(x.node)), int(x.piece)) {
 			useful = true
@@ -211,7 +211,7 @@ func (f *storm) hear(n *node) (useful bool) {
 	return useful
 }
 
-// die takes a node away: it answers nothing any more.
+// die kills a node. It answers nothing any more.
 func (f *storm) die(n *node) {
 	if n.dead {
 		return
@@ -245,5 +245,5 @@ func (f *storm) die(n *node) {
 	}
 }
 
-// silence is how long a peer may say nothing until it is taken for gone.
+// silence is the time after which a silent peer counts as gone.
 const silence = 30 * time.Second

@@ -2,16 +2,16 @@ package sim
 
 import "testing"
 
-// Racks that keep to themselves are swarms of their own: each costs one copy, and waits for no other's.
+// Racks that share within themselves are separate swarms: each costs one copy, and waits for no other rack.
 func TestPlacesThatKeepToThemselves(t *testing.T) {
 	for _, x := range []struct {
 		nodes, places int
-		serverLink    int64 // bits a second
+		serverLink    int64 // bits per second
 		most, server  float64
 	}{
 		{40, 2, 100e6, 2.5, 2.1},
 		{40, 8, 100e6, 8.8, 8.2},
-		{40, 40, 100e6, 42, 41}, // each alone: plain unicast
+		{40, 40, 100e6, 42, 41}, // each node is alone: plain unicast
 		{200, 8, 1e9, 2, 10},
 	} {
 		c := set(x.nodes, 237)
@@ -22,8 +22,8 @@ func TestPlacesThatKeepToThemselves(t *testing.T) {
 	}
 }
 
-// A node that nobody reaches costs others its help, and one that reaches nobody costs the server a copy: nobody
-// waits for what does not come.
+// A node that no peer can reach costs the others its help. A node that can reach no peer costs the server a copy. No
+// node waits for a piece that does not come.
 func TestNodesThatPeersDoNotReach(t *testing.T) {
 	for name, x := range map[string]struct {
 		nodes        int

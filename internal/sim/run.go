@@ -13,77 +13,78 @@ import (
 // Goodput is the share of a link's nominal rate that TCP carries as data, with Ethernet frames of 1500 bytes.
 const Goodput = 0.94
 
-// Config describes a storm. Rates are bits a second as links are called; sizes are bytes.
+// Config describes a storm. Rates are in bits per second, sizes in bytes.
 type Config struct {
 	Nodes      int
 	Servers    int   // default 1
 	NodeLink   int64 // bits a second
-	ServerLink int64 // bits a second, of each server
+	ServerLink int64 // bits per second, of each server
 
 	Pieces int           // of the boot pack
 	W      int64         // bytes of all of them
-	K      int64         // bytes that the firmware loads before; 0: the storm begins after it
-	KRate  int64         // bits a second of them that firmware takes; 0: as many as a node's link
-	Start  time.Duration // from K being there to asking for the boot pack
+	K      int64         // bytes of kernel+initrd that firmware loads first; 0: the storm begins after it
+	KRate  int64         // bits per second at which firmware loads K; 0: the rate of the node's link
+	Start  time.Duration // time from the end of K to the request for the boot pack
 
-	Files int64 // bytes of manifest, signature and map, which a boot starts with; 0: it has them
-	// objects outside of the pack that a boot reads, the first of them before all else, such as the index
+	Files int64 // bytes of the bootstrap files; 0: nodes have them
+	// Number of demand objects that a boot reads. It reads the first, such as the index root, before all pieces.
 	Demand     int
 	DemandSize int64 // bytes of each
 
 	Unicast bool // no peers: everything from the servers
-	Reads   bool // each node always waits for the first piece that it misses, as a boot does that the network holds up
-	// that each boot spends between its reads, in all; a node is done when it has read the last piece. For Reads
+	Reads   bool // each node reads the pieces in order and waits for the first one that it lacks
+	// Computing time of each boot between its reads, in total. A node is done when it has read the last piece. Needs
+	// Reads.
 	Think  time.Duration
-	Subnet int           // nodes in a subnet; 0: all in one
-	Places int           // racks, which nodes are in by turns and keep to; 0: nodes share with all
+	Subnet int           // nodes per subnet; 0: all nodes are in one
+	Places int           // number of racks, which nodes do not share beyond; 0: no racks
 	Delay  time.Duration // one way; default 0.1 ms
 	Seed   uint64
-	Spread time.Duration // nodes begin by chance within so long; 0: all at once
+	Spread time.Duration // nodes begin at random within this time; 0: all at once
 
 	Faults Faults
 }
 
-// Faults are what goes wrong.
+// Faults are the faults in a storm.
 type Faults struct {
-	Kill      float64       // share of the nodes that die at KillAt, never to come back
-	KillAt    time.Duration // after the storm began
-	Silent    bool          // they lose their power: nobody hears of it
+	Kill      float64       // share of the nodes that die at KillAt for good
+	KillAt    time.Duration // time since the storm began
+	Silent    bool          // they lose their power, so no connection is closed
 	Tracker   time.Duration // the trackers are lost at this moment; 0: never
 	Slow      int           // nodes with a tenth of the rate
 	Wrong     int           // nodes that send wrong bytes
-	Short     int           // nodes that come first, and break off all that they send
+	Short     int           // nodes that begin first, and whose uploads all break off
 	Delayed   int           // nodes that start only after DelayedBy
 	DelayedBy time.Duration
 	Closed    int // nodes that others cannot reach
-	Alone     int // nodes that others cannot reach, and that reach no other
+	Alone     int // nodes that others cannot reach, and that can reach no other
 }
 
-// Result is what happened.
+// Result is the result of a storm. Times count from the beginning of the storm.
 type Result struct {
-	Last, Median time.Duration // until a node had its whole boot set; of nodes that live and are not slow
+	Last, Median time.Duration // until the last node was done, and half of them; without dead or slow nodes
 	LastK        time.Duration // until the last node had K
-	SlowLast     time.Duration // of the nodes with a slow link
-	Unfinished   int           // nodes that live and never got all
+	SlowLast     time.Duration // Last of the nodes with a slow link
+	Unfinished   int           // live nodes that never got everything
 
 	ServerBytes int64 // root bytes that servers sent
 	KBytes      int64 // bytes of K that servers sent
-	KAtOnce     int   // nodes that a server sent K to at the same moment, at most
+	KAtOnce     int   // largest number of nodes that a server sent K to at the same moment
 	PeerBytes   int64
-	Pieces      int64 // that servers sent whole, each for a request
-	FileBytes   int64 // of what boots start with that servers sent
+	Pieces      int64 // pieces that servers sent completely
+	FileBytes   int64 // bytes of bootstrap files that servers sent
 	Requests    int64 // messages to the trackers
-	Starts      int64 // those of boots that start
-	Finds       int64 // and those for demand objects
-	Control     int64 // bytes that all of them and their answers had, with HTTP's headers
-	Haves       int64 // times that a node was told what another has
+	Starts      int64 // join requests among them
+	Finds       int64 // demand requests among them
+	Control     int64 // bytes of all messages and replies, with HTTP headers
+	Haves       int64 // messages that tell a node which pieces another has
 	Busy        int64 // uploads that a peer refused
-	Wasted      int64 // bytes of transfers that brought nothing
-	Banned      int   // addresses banned by some tracker
+	Wasted      int64 // bytes of transfers that failed
+	Banned      int   // addresses that a tracker banned
 	Events      int64
 }
 
-// storm is one that runs.
+// storm is the state of a running storm.
 type storm struct {
 	Config
 	clock
@@ -91,13 +92,13 @@ type storm struct {
 	nodes     []*node
 	servers   []*server
 	flows     []flow
-	free      []int32 // flows to be used again
+	free      []int32 // free entries of flows
 	quantum   int     // bytes that pass a link at a time
 	left      int     // nodes that are not done
 	kSent     int64
 	pieces    []chunk.ID // of the pack
-	objects   []chunk.ID // loose
-	calls     []func()   // that wait for the network
+	objects   []chunk.ID // demand objects
+	calls     []func()   // calls delayed by the network
 	freeCalls []int32
 	res       Result
 }
@@ -113,15 +114,15 @@ func (c *Config) defaults() error {
 	case c.Nodes <= 0 || c.Nodes > 1<<20:
 		return fmt.Errorf("%d nodes: from 1 to %d can be simulated", c.Nodes, 1<<20)
 	case c.NodeLink <= 0 || c.ServerLink <= 0:
-		return errors.New("a link needs a rate")
+		return errors.New("links need a rate above 0")
 	case c.Pieces <= 0 || c.W < int64(c.Pieces):
-		return fmt.Errorf("%d bytes in %d pieces: no such boot set", c.W, c.Pieces)
+		return fmt.Errorf("%d bytes in %d pieces: each piece of a boot set has bytes", c.W, c.Pieces)
 	case c.Files < 0 || c.Demand < 0 || c.Demand > 0 && c.DemandSize <= 0:
-		return errors.New("a boot starts with bytes, and reads objects of some bytes")
+		return errors.New("sizes of files and demand objects must not be negative, and demand objects need a size")
 	case c.KRate < 0:
-		return errors.New("firmware needs a rate")
+		return errors.New("the rate of firmware must not be negative")
 	case c.Think < 0 || c.Think > 0 && !c.Reads:
-		return errors.New("only a boot that reads thinks")
+		return errors.New("a computing time must not be negative, and needs reads")
 	case c.Faults.Delayed+c.Faults.Slow+c.Faults.Wrong+c.Faults.Short+c.Faults.Closed+c.Faults.Alone > c.Nodes,
 		c.Faults.Kill < 0, c.Faults.Kill > 1:
 		return errors.New("more faults than nodes")
@@ -129,16 +130,18 @@ func (c *Config) defaults() error {
 	return nil
 }
 
-// peerFetches is how many transfers from peers a node of package swarm has at a time.
+// peerFetches is how many concurrent transfers from peers a node of package swarm has.
 const peerFetches = 6
 
-// manyNodes is from how many nodes on transfers are simulated in coarser parts, to be done in a minute.
+// manyNodes: larger storms are simulated in coarser parts of transfers, to finish within a minute.
 const manyNodes = 2000
 
-// forever is when a storm is given up: nodes that live give signs of it without end.
+// forever is the virtual time at which a storm is given up. Nodes send keep-alives without end.
 const forever = 24 * time.Hour
 
-// Run runs a storm to its end.
+// Run runs a storm, in which all nodes of a fleet start together, to its end. Rates are goodput, 94 % of the link's
+// nominal rate. A time in units of W/B is how many times longer than one node alone on a perfect link: W is the bytes
+// that a boot reads, B the rate of a node's link.
 func Run(c Config) (Result, error) {
 	if err := c.defaults(); err != nil {
 		return Result{}, fmt.Errorf("simulate: %w", err)
@@ -168,13 +171,13 @@ func Run(c Config) (Result, error) {
 	return f.result(), nil
 }
 
-// size is the bytes of a piece.
+// size returns the bytes of a piece.
 func (f *storm) size() int { return int(f.W / int64(f.Pieces)) }
 
-// bytesPerSecond is the goodput of a link.
+// bytesPerSecond returns the goodput of a link.
 func bytesPerSecond(bits int64) float64 { return float64(bits) / 8 * Goodput }
 
-// Unit is W/B: the time that a node alone needs for its boot set on a link that is only its own.
+// Unit returns W/B: the time in which a lone node with its own link gets its boot set.
 func (c Config) Unit() time.Duration {
 	return time.Duration(float64(c.W) / bytesPerSecond(c.NodeLink) * float64(time.Second))
 }
@@ -189,7 +192,7 @@ func index(a netip.AddrPort) int32 {
 	return int32(b[1])<<16 | int32(b[2])<<8 | int32(b[3])
 }
 
-// subnet is that of a node: a made-up one, by its number.
+// subnet returns the made-up subnet of a node.
 func (f *storm) subnet(i int) netip.Prefix {
 	n := 0
 	if f.Subnet > 0 {
@@ -198,5 +201,5 @@ func (f *storm) subnet(i int) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{172, byte(n >> 8), byte(n), 0}), 24)
 }
 
-// swarmKey is as long as the name of a pack is.
+// swarmKey has the length of a pack's name.
 const swarmKey = "sha256:0000000000000000000000000000000000000000000000000000000000000000"

@@ -15,11 +15,11 @@ import (
 type server struct {
 	id      int32
 	tracker *swarm.Tracker
-	queue   *netboot.Queue            // of the nodes that want K
-	sending int                       // nodes that it sends K to
-	starts  map[swarm.Ticket]standing // boots that wait for what they start with
-	bodies  map[swarm.Ticket]int32    // transfers that nobody granted, and stand in line
-	lines   map[int32]swarm.Ticket    // where they do
+	queue   *netboot.Queue               // nodes that want K
+	sending int                          // number of nodes that it sends K to
+	joins   map[swarm.Ticket]waitingJoin // join requests held open
+	queued  map[swarm.Ticket]int32       // queued transfers without a grant
+	tickets map[int32]swarm.Ticket       // tickets of the queued transfers
 	up      link
 	lost    bool
 	wake    time.Duration
@@ -28,11 +28,11 @@ type server struct {
 
 func newServer(f *storm, i int) *server {
 	s := &server{
-		id:     int32(i),
-		queue:  netboot.NewQueue(f.links()),
-		starts: map[swarm.Ticket]standing{},
-		bodies: map[swarm.Ticket]int32{},
-		lines:  map[int32]swarm.Ticket{},
+		id:      int32(i),
+		queue:   netboot.NewQueue(f.links()),
+		joins:   map[swarm.Ticket]waitingJoin{},
+		queued:  map[swarm.Ticket]int32{},
+		tickets: map[int32]swarm.Ticket{},
 	}
 	s.up.rate = bytesPerSecond(f.ServerLink)
 	s.tracker = swarm.NewTracker(
@@ -41,8 +41,8 @@ func newServer(f *storm, i int) *server {
 	return s
 }
 
-// stand is an object that a server is asked for. What nobody granted may have to stand in line.
-func (f *storm) stand(id int32) {
+// askServer is an object request that arrives at a server. An ungranted object may have to wait in the queue.
+func (f *storm) askServer(id int32) {
 	x := &f.flows[id]
 	s := f.servers[-1-x.from]
 	if s.lost || x.what == files {
@@ -57,17 +57,17 @@ func (f *storm) stand(id int32) {
 		f.admit(id)
 		return
 	}
-	s.bodies[ticket], s.lines[id] = id, ticket
+	s.queued[ticket], s.tickets[id] = id, ticket
 	f.step(s)
 }
 
-// stands reports whether a transfer stands in line.
-func (f *storm) stands(id int32) bool {
+// isQueued reports whether a transfer waits in a server's object queue.
+func (f *storm) isQueued(id int32) bool {
 	from := f.flows[id].from
-	return from < 0 && f.servers[-1-from].lines[id] > 0
+	return from < 0 && f.servers[-1-from].tickets[id] > 0
 }
 
-// object is what a transfer brings, of the files the map.
+// object returns the object that a transfer carries; for bootstrap files, the map.
 func (f *storm) object(x *flow) chunk.ID {
 	switch x.what {
 	case files:
@@ -78,15 +78,15 @@ func (f *storm) object(x *flow) chunk.ID {
 	return f.pieces[x.fetch.Piece]
 }
 
-// sent is the end of a transfer, or of the wait for it.
+// sent ends a transfer, or its wait in the queue.
 func (s *server) sent(f *storm, to *node, id int32) {
 	x := &f.flows[id]
-	switch ticket := s.lines[id]; {
+	switch ticket := s.tickets[id]; {
 	case s.lost || x.what == kernelSet:
 		return
 	case ticket > 0:
-		delete(s.bodies, ticket)
-		delete(s.lines, id)
+		delete(s.queued, ticket)
+		delete(s.tickets, id)
 		s.tracker.CancelObject(f.now, ticket)
 	default:
 		s.tracker.ObjectSent(to.addr.Addr(), f.object(x).Short())
@@ -94,7 +94,7 @@ func (s *server) sent(f *storm, to *node, id int32) {
 	f.step(s)
 }
 
-// wrong is a report of wrong bytes that arrived.
+// wrong is a report of wrong bytes that arrives.
 func (s *server) wrong(f *storm, n *node, accused netip.AddrPort) {
 	if s.lost {
 		return
@@ -110,7 +110,7 @@ func (f *storm) count(bytes int64) {
 	f.res.Control += bytes
 }
 
-// joined is a join that arrived at the tracker.
+// joined is an announcement that arrives at the tracker.
 func (f *storm) joined(n *node) {
 	s := n.home
 	if s.lost {
@@ -144,7 +144,7 @@ func (f *storm) joined(n *node) {
 	})
 }
 
-// place is the rack of a node.
+// place returns the rack of a node.
 func (f *storm) place(n *node) string {
 	if f.Places == 0 {
 		return ""
@@ -152,7 +152,7 @@ func (f *storm) place(n *node) string {
 	return "rack" + strconv.Itoa(int(n.id)%f.Places)
 }
 
-// ask sends a question to the tracker.
+// ask sends a piece request to the tracker.
 func (f *storm) ask(n *node, a swarm.Request) {
 	a.Have = append(swarm.Bitmap(nil), a.Have...)
 	f.deliver(func() { f.asked(n, a) })
@@ -187,14 +187,14 @@ func (f *storm) answer(s *server, n *node, a swarm.Answer) {
 	})
 }
 
-// step lets the tracker answer questions that waited.
+// step sends the answers of the tracker that are due.
 func (f *storm) step(s *server) {
 	replies, at := s.tracker.Step(f.now)
 	for _, r := range replies {
 		f.answer(s, f.nodes[index(r.Node)], r.Answer)
 	}
-	if line := f.stepLines(s); line > 0 && (at == 0 || line < at) {
-		at = line
+	if due := f.stepQueues(s); due > 0 && (at == 0 || due < at) {
+		at = due
 	}
 	if at > 0 && (s.wake <= f.now || at < s.wake) {
 		s.wake = at

@@ -7,37 +7,37 @@ import (
 	"pando/internal/swarm"
 )
 
-// The kinds of events, and what their two numbers are.
+// The kinds of events, and their arguments.
 const (
-	start         kind = iota // node: it is switched on, or begins after K
-	join                      // node: its join arrives at the tracker
-	noTracker                 // node: it learns that there is none
+	start         kind = iota // node: it is switched on, or continues after K
+	join                      // node: its announcement arrives at the tracker
+	noTracker                 // node: it learns that no tracker answers
 	call                      // number of a deferred call
 	watch                     // node, node: the first watches the second
-	haves                     // node, node: the first learns all that the second has
+	haves                     // node, node: the first learns all pieces of the second
 	gone                      // node, node: the first learns that the second is gone
 	unreached                 // node, node: the first cannot reach the second
-	tell                      // node: those who watch it learn what it has since it told them last
+	tell                      // node: its watchers get its news
 	wake                      // node, number of the timer
 	trackerWake               // server, number of the timer
-	startWake                 // node: it may ask again who has what it starts with
-	demandWake                // node, number of the read: it may turn to others
-	bootstrapLate             // flow, node: a bootstrap peer has had its time
+	startWake                 // node: it may send its join request again
+	demandWake                // node, number of the object: the next stage of the read begins
+	bootstrapLate             // flow, node: timeout of a bootstrap peer
 	request                   // flow: its request arrives
 	refused                   // flow, failure: the refusal arrives
 	sent                      // flow, bytes that left the sender
 	arrived                   // flow, bytes that reached the receiver
-	thought                   // node: its boot has thought
+	thought                   // node: its boot has computed
 	script                    // node: its firmware asks for its script
 	kernel                    // node: its firmware asks for its kernel
 	kill                      // nothing
 	lose                      // nothing
 )
 
-// shortAlone is how long those that break off are alone, so that the first copies are theirs.
+// shortAlone is the time in which only the nodes that break off run, so that they get the first copies.
 const shortAlone = 200 * time.Millisecond
 
-// begin makes the first events.
+// begin chooses the faulty nodes and makes the first events.
 func (f *storm) begin() {
 	order := f.rand.Perm(f.Nodes)
 	late := order[:f.Faults.Delayed]
@@ -80,7 +80,7 @@ func (f *storm) begin() {
 	}
 }
 
-// deliver does something after the delay of the network.
+// deliver calls do after the delay of the network.
 func (f *storm) deliver(do func()) {
 	id := int32(len(f.calls))
 	if n := len(f.freeCalls); n > 0 {
@@ -180,7 +180,7 @@ func (f *storm) start(n *node) {
 	f.enter(n)
 }
 
-// enter begins the boot of a node that has what it starts with.
+// enter begins the boot of a node that has its bootstrap files.
 func (f *storm) enter(n *node) {
 	n.files = true
 	n.reader = swarm.NewDemandReads(
@@ -196,7 +196,7 @@ func (f *storm) enter(n *node) {
 	f.after(f.Delay, join, n.id, 0)
 }
 
-// killSome kills a share of the nodes that live, by chance.
+// killSome kills a random share of the nodes.
 func (f *storm) killSome() {
 	for _, i := range f.rand.Perm(f.Nodes)[:int(f.Faults.Kill*float64(f.Nodes))] {
 		f.die(f.nodes[i])

@@ -11,7 +11,7 @@ import (
 	"pando/internal/swarm"
 )
 
-// set is the boot set that the figures are about: 20.6 MB, as a server system of 62 MB is sent.
+// set returns a storm with the boot set of the documented figures: 20.6 MB, as sent for a server system of 62 MB.
 func set(nodes, pieces int) Config {
 	return Config{Nodes: nodes, NodeLink: 100e6, ServerLink: 100e6, Pieces: pieces, W: 20_600_000, Seed: 1}
 }
@@ -60,8 +60,8 @@ func amplification(t *testing.T, c Config, r Result, most float64) {
 	}
 }
 
-// A storm costs about one boot, and the server about one copy, with a server that is no faster than a node. The pack
-// of 237 pieces is what is built; 80 coarser pieces show what the size of a piece costs.
+// A storm takes about as long as one boot and costs the server about one copy, with a server no faster than a node. A
+// built pack has 237 pieces; a pack of 80 pieces shows the cost of coarser ones.
 func TestStormCostsAboutOneBoot(t *testing.T) {
 	for _, x := range []struct {
 		nodes, pieces int
@@ -72,7 +72,7 @@ func TestStormCostsAboutOneBoot(t *testing.T) {
 	} {
 		c := set(x.nodes, x.pieces)
 		storm := run
-		if x.nodes <= 40 { // a bound says nothing of one seed: small storms differ by 4 % with it
+		if x.nodes <= 40 { // one seed proves nothing: small storms differ by 4 % between seeds
 			storm = median
 		}
 		r := storm(t, c)
@@ -92,9 +92,8 @@ func TestStormCostsAboutOneBoot(t *testing.T) {
 	}
 }
 
-// The links of the lab are slow, those of a cluster are fast; nothing may depend on it. At 1 Gb/s, where a storm
-// takes a tenth of a second and a busy peer is left for a millisecond and more, the last piece of the last node
-// comes late: half of the nodes are done after 1.13.
+// The result does not depend on the speed of the links. At 1 Gb/s the last piece of the last node comes late, because a
+// busy peer is left alone for a millisecond or more.
 func TestStormIsTheSameOnAnyLink(t *testing.T) {
 	for _, x := range []struct {
 		rate int64
@@ -111,7 +110,7 @@ func TestStormIsTheSameOnAnyLink(t *testing.T) {
 	}
 }
 
-// median is the storm in the middle of seven that differ by chance.
+// median returns the median of seven storms with different seeds.
 func median(t *testing.T, c Config) Result {
 	t.Helper()
 	var all []Result
@@ -122,9 +121,8 @@ func median(t *testing.T, c Config) Result {
 	return all[len(all)/2]
 }
 
-// Machines are not switched on at the same moment. Who is ahead of all others has what they want next, and when it
-// alone asked the server it was sent each piece, and the others had them from its uplink: ten desktops were done
-// after 1.57 W/(eta B) where one began 0.15 before the others, and 1.33 where all began within 0.2.
+// Machines are not switched on at the same moment. A node that is ahead has the pieces that the others want next. If it
+// alone asked the server, all others would depend on its uplink.
 func TestNodesThatBeginAtOtherTimes(t *testing.T) {
 	c := set(10, 758)
 	c.W, c.NodeLink, c.ServerLink = 95_365_176, 14e6, 14e6
@@ -138,10 +136,8 @@ func TestNodesThatBeginAtOtherTimes(t *testing.T) {
 	}
 }
 
-// On links so slow that word takes seconds, because it waits behind pieces, a storm costs about one boot as well:
-// nodes do not take for lost what is late. With time-outs that are made for usual links these storms took 8 and 29
-// W/B, and the server sent as much. That it sends more than elsewhere is room that it has while all wait for word
-// of each other.
+// On links so slow that messages wait seconds behind pieces, a storm takes about as long as one boot too: nodes do not
+// take late messages for lost. The server sends more than usual in the time in which all nodes wait for messages.
 func TestStormWithAnnounceDelay(t *testing.T) {
 	for _, x := range []struct {
 		nodes int
@@ -160,9 +156,8 @@ func TestStormWithAnnounceDelay(t *testing.T) {
 	}
 }
 
-// A boot that the network holds up waits for one piece after the other, as all others do for the same ones. When
-// each of them asked the server for what did not come at once, 200 nodes took 4 times one boot, and 40 in the slow
-// links of a lab 3.2 times.
+// A boot waits for one piece after the other, and all boots wait for the same ones. They must not all request a late
+// piece from the server.
 func TestReadsThatWaitDoNotStorm(t *testing.T) {
 	for _, x := range []struct {
 		nodes int
@@ -179,7 +174,7 @@ func TestReadsThatWaitDoNotStorm(t *testing.T) {
 	}
 }
 
-// Where the server could send to all at once it sends each piece about once as well, and all are done not much later.
+// A server with a link fast enough for all nodes still sends each piece about once, and storms take little longer.
 func TestFatServerIsLittleSlower(t *testing.T) {
 	c := set(8, 237)
 	c.ServerLink = 10 * c.NodeLink
@@ -228,20 +223,19 @@ func TestImpossibleStorms(t *testing.T) {
 	}
 }
 
-// K comes before the boot set and is the same for all; nodes that have it begin while others wait. Few load at a
-// time, and yet all have it about when the server's link has sent it: with 9 slots and nodes that sleep in whole
-// seconds until it is their turn, a thousand of them took 1.45 times as long at 1 Gb/s.
+// Kernel+initrd (K) is loaded before the boot set; nodes that have it begin while others wait. Few nodes load at a
+// time, and yet all have K about when the server's link has sent it.
 func TestKIsAdmitted(t *testing.T) {
 	for _, x := range []struct {
 		nodes, servers int
 		node, server   int64
-		most           float64 // of what the link takes
+		most           float64 // relative to the link's sending time
 	}{
 		{200, 1, 100e6, 1e9, 1.15}, {200, 1, 100e6, 100e6, 1.15}, {40, 1, 1e9, 1e9, 1.15}, {200, 1, 1e9, 1e9, 1.15},
 		{1000, 1, 1e9, 1e9, 1.15},
 		{200, 1, 1e9, 10e9, 1.15}, {1000, 2, 1e9, 10e9, 1.15}, {200, 1, 10e6, 10e6, 1.15},
 	} {
-		for _, k := range []int64{12_000_000, 18_000_000} { // what a node with a known NIC loads, and one with any
+		for _, k := range []int64{12_000_000, 18_000_000} { // for a known network card, and for any
 			c := set(x.nodes, 80)
 			c.K, c.Servers, c.NodeLink, c.ServerLink = k, x.servers, x.node, x.server
 			r := run(t, c)
@@ -279,8 +273,7 @@ func TestKIsAdmitted(t *testing.T) {
 	}
 }
 
-// Firmware that takes a part of its link does not leave the server's idle: more nodes are admitted until it is
-// full. With two of them, 200 nodes whose firmware takes 150 Mb/s took 2.8 times as long as the link does.
+// Firmware slower than its link does not leave the server's link idle: more nodes are admitted until the link is full.
 func TestKWithSlowFirmware(t *testing.T) {
 	for _, x := range []struct{ server, firmware int64 }{{1e9, 150e6}, {1e9, 300e6}, {1e9, 100e6}, {100e6, 30e6},
 		{10e9, 150e6}} {
@@ -312,14 +305,15 @@ func TestKWithSlowFirmware(t *testing.T) {
 	}
 }
 
-// K fills the uplink, so the root does not spend it: 2.3 to 2.8 W by the seed, where K is 175 W.
+// While K fills the uplink, the root does not: the server sends 2.3 to 2.8 W for it, depending on the seed, beside 175
+// W of K.
 func TestKGoesBeforeTheRoot(t *testing.T) {
 	c := set(200, 80)
 	c.K, c.ServerLink = 18_000_000, 10*c.NodeLink
 	amplification(t, c, run(t, c), 3)
 }
 
-// BenchmarkTenThousandNodes is the largest storm that somebody may ask about.
+// BenchmarkTenThousandNodes runs the largest storm that a user may plan.
 func BenchmarkTenThousandNodes(b *testing.B) {
 	for b.Loop() {
 		c := set(10_000, 237)
@@ -333,7 +327,7 @@ func BenchmarkTenThousandNodes(b *testing.B) {
 	}
 }
 
-// The simulator knows how many transfers from peers a node has at a time, to leave out what changes nothing.
+// The simulator's peerFetches equals the constant of package swarm.
 func TestPeerFetches(t *testing.T) {
 	const pieces = 100
 	s := swarm.NewFetcher(

@@ -14,7 +14,7 @@ import (
 // connKey is the context key of a request's connection.
 type connKey struct{}
 
-// conn is a connection, whose requests come one after the other.
+// conn is a connection. Its requests come one after the other.
 type conn struct {
 	net.Conn
 
@@ -22,13 +22,13 @@ type conn struct {
 	priority int
 }
 
-// ConnContext remembers the connection of a request. Set it in the http.Server of a handler that uses Drain, Messages
-// or a Scheduler.
+// ConnContext stores a connection in the context of its requests. Set it in the http.Server of a handler that uses
+// Drain, Messages or a Scheduler.
 func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, &conn{Conn: c})
 }
 
-// socket calls f with the socket of a request. It does nothing for a connection of another kind.
+// socket calls f with the socket of a request. It returns false if the request has none.
 func socket(ctx context.Context, f func(fd int)) bool {
 	c, ok := ctx.Value(connKey{}).(*conn)
 	return ok && c.control(f)
@@ -43,8 +43,8 @@ func (c *conn) control(f func(fd int)) bool {
 	return err == nil && raw.Control(func(fd uintptr) { f(int(fd)) }) == nil
 }
 
-// LetMessagesPass lowers the priority of a long response, such as a manifest, below that of messages. It holds until
-// the next request of the connection comes to a handler of Messages. It needs ConnContext; otherwise it does nothing.
+// LetMessagesPass lowers the priority of a long response, such as a manifest, below that of messages. A handler of
+// Messages raises it again with the next request of the connection. Without ConnContext it does nothing.
 func LetMessagesPass(ctx context.Context) { prioritize(ctx, First) }
 
 // Messages returns a handler whose responses have the priority of messages, unless they lower it.
@@ -72,17 +72,17 @@ func (c *conn) prioritize(priority int) {
 	}
 }
 
-// Time between two looks at a connection's queue. On a fast link a piece is sent in half a millisecond.
+// Limits of the pause between two checks of a connection's queue. A fast link sends a piece in half a millisecond.
 const (
 	drainLeast   = 500 * time.Microsecond
 	drainMost    = 250 * time.Millisecond
 	drainedBytes = 8 << 10 // bytes that may be unsent when the next upload begins
 )
 
-// Drain waits until nearly all of the response to a request has reached the client, at most until the timeout.
+// Drain waits until nearly all of the response to a request has reached the client, or until the timeout.
 func Drain(ctx context.Context, timeout time.Duration) { drainTo(ctx, timeout, drainedBytes) }
 
-// DrainAll is Drain for the last byte.
+// DrainAll is like Drain, and waits for the last byte.
 func DrainAll(ctx context.Context, timeout time.Duration) { drainTo(ctx, timeout, 0) }
 
 func drainTo(ctx context.Context, timeout time.Duration, rest int) {
@@ -91,9 +91,9 @@ func drainTo(ctx context.Context, timeout time.Duration, rest int) {
 	drain(ctx, rest)
 }
 
-// drain waits until at most rest of the bytes that were written to a connection are still to reach the client: until
-// then the response uses the link, even if the kernel took all of it. It looks again when, at the speed so far, that
-// should be the case.
+// drain waits until at most rest of the bytes written to a connection have not reached the client. Until then the
+// response uses the link, even if the kernel has buffered all of it. drain estimates from the speed so far when to
+// check again.
 func drain(ctx context.Context, rest int) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What is no message has no message's priority until the connection's next request, which is a message again.
+// A response that is no message loses the priority of messages until the connection's next request.
 func TestMessagesPass(t *testing.T) {
 	var seen []int
 	look := func(ctx context.Context) {
@@ -47,7 +47,7 @@ func TestMessagesPass(t *testing.T) {
 	}
 }
 
-// An upload lasts until the peer has nearly all of it, however much the kernel takes at once.
+// An upload lasts until the peer has nearly all of it, however much the kernel buffers.
 func TestDrain(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -67,15 +67,15 @@ func TestDrain(t *testing.T) {
 	if err := there.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
 		t.Fatal(err)
 	}
-	if err := here.(*net.TCPConn).SetWriteBuffer(64 << 10); err != nil { // so that little is written
+	if err := here.(*net.TCPConn).SetWriteBuffer(64 << 10); err != nil { // so that the kernel buffers little
 		t.Fatal(err)
 	}
 	ctx := ConnContext(t.Context(), here)
-	drain(ctx, drainedBytes) // nothing was written
+	drain(ctx, drainedBytes) // no bytes were written
 	if err := here.SetWriteDeadline(time.Now().Add(time.Second / 4)); err != nil {
 		t.Fatal(err)
 	}
-	written, _ := here.Write(make([]byte, 64<<20)) // as much as the kernel takes
+	written, _ := here.Write(make([]byte, 64<<20)) // as much as the kernel buffers
 	done := make(chan struct{})
 	go func() { drain(ctx, drainedBytes); close(done) }()
 	select {
@@ -92,5 +92,5 @@ func TestDrain(t *testing.T) {
 	if _, err := here.Write(nil); err == nil {
 		drain(cancelled, drainedBytes)
 	}
-	drain(t.Context(), drainedBytes) // a connection that is not known
+	drain(t.Context(), drainedBytes) // a context without a connection
 }

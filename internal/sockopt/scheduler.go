@@ -6,17 +6,17 @@ import (
 	"sync"
 )
 
-// Scheduler sends the uploads of a host in their order. Five uploads that share a link all end late; one after the
-// other each can be passed on as soon as it is complete. One at a time would leave the link idle in between, so all
-// run at once and the oldest has priority: see docs/adr/0053-rules-of-the-swarm.md.
+// Scheduler orders the uploads of a host. Five uploads that share a link all end late. One after the other, each could
+// be passed on as soon as it is complete, but the link would be idle in between. So all run at once and the oldest has
+// priority: see docs/adr/0053-rules-of-the-swarm.md.
 type Scheduler struct {
 	mu      sync.Mutex
 	uploads []*conn
-	bulk    []*conn // long responses that are no pieces
+	bulk    []*conn // long responses other than pieces
 }
 
-// Upload adds a response of size bytes to the schedule, until leave is called. A small one is sent at once. It needs
-// ConnContext; otherwise it does nothing.
+// Upload adds a response of size bytes to the schedule, until leave is called. A small response is sent at once.
+// Without ConnContext it does nothing.
 func (l *Scheduler) Upload(ctx context.Context, size int64) (leave func()) {
 	c, ok := ctx.Value(connKey{}).(*conn)
 	if !ok {
@@ -30,13 +30,12 @@ func (l *Scheduler) Upload(ctx context.Context, size int64) (leave func()) {
 	defer l.mu.Unlock()
 	l.uploads = append(l.uploads, c)
 	l.order()
-	// The rest of it keeps its priority: behind the next upload it would wait as long as that takes.
+	// Its queued bytes keep their priority: otherwise they would wait behind the next upload.
 	return func() { l.leave(&l.uploads, c) }
 }
 
-// UploadBulk adds a response that is much longer than a piece, such as a kernel, until leave is called. It shares the
-// link with all uploads in equal parts: with priority it would stop them for minutes, without it no machine could load
-// while there are uploads.
+// UploadBulk adds a response much longer than a piece, such as a kernel, until leave is called. It shares the link
+// equally with all uploads: with priority it would stop them for minutes, and behind them no machine could load.
 func (l *Scheduler) UploadBulk(ctx context.Context) (leave func()) {
 	c, ok := ctx.Value(connKey{}).(*conn)
 	if !ok {
@@ -58,8 +57,7 @@ func (l *Scheduler) leave(of *[]*conn, c *conn) {
 	l.order()
 }
 
-// order sets the priorities. Bytes that are queued keep theirs, so a response that takes minutes never gets more than
-// an upload.
+// order sets the priorities. Queued bytes keep theirs, so a response that takes minutes never gets more than an upload.
 func (l *Scheduler) order() {
 	for _, c := range l.bulk {
 		c.prioritize(Bulk)

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// priority is that of a connection's socket.
+// priority returns the priority of a connection's socket.
 func priority(ctx context.Context, t *testing.T) (p int) {
 	t.Helper()
 	if !socket(ctx, func(fd int) { p, _ = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PRIORITY) }) {
@@ -19,7 +19,7 @@ func priority(ctx context.Context, t *testing.T) (p int) {
 	return p
 }
 
-// connected is a request's context, whose connection has somebody at its other end who reads all.
+// connected returns the context of a request whose client reads all bytes.
 func connected(t *testing.T) context.Context {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -40,7 +40,7 @@ func connected(t *testing.T) context.Context {
 	return ConnContext(t.Context(), here)
 }
 
-// The oldest upload passes the others; when it is over the next one does, and what leaves in between changes nothing.
+// The oldest upload has priority. When it ends the next one has, and the end of another upload changes nothing.
 func TestTheOldestUploadGoesFirst(t *testing.T) {
 	var l Scheduler
 	a, b, c := connected(t), connected(t), connected(t)
@@ -64,11 +64,11 @@ func TestTheOldestUploadGoesFirst(t *testing.T) {
 	leaveC()
 	want("the third is over", First, First, First)
 	leaveB()
-	l.Upload(t.Context(), 1<<20)() // a connection that is not known
+	l.Upload(t.Context(), 1<<20)() // a context without a connection
 }
 
-// While a machine loads its kernel, uploads and that share the link: none is behind another for minutes. The oldest
-// passes again when it is over.
+// While a machine loads its kernel, the load and the uploads share the link. Afterwards the oldest upload has priority
+// again.
 func TestKernelsAndUploadsShareTheLink(t *testing.T) {
 	var l Scheduler
 	a, b, k := connected(t), connected(t), connected(t)
@@ -89,5 +89,5 @@ func TestKernelsAndUploadsShareTheLink(t *testing.T) {
 	second()
 	want("no machine loads", Bulk, First, Bulk)
 	leaveB()
-	l.UploadBulk(t.Context())() // a connection that is not known
+	l.UploadBulk(t.Context())() // a context without a connection
 }

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What is set holds, and a socket that is closed is said to have taken nothing.
+// A priority that was set can be read back. Set reports false for a closed socket.
 func TestSet(t *testing.T) {
 	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {

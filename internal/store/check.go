@@ -15,26 +15,26 @@ import (
 	"pando/internal/image"
 )
 
-// Report is what Check found.
+// Report is the result of Check.
 type Report struct {
-	Versions int   // whole ones: manifest, signature and all objects
-	Objects  int64 // files in the store that are what their name says
-	Bytes    int64 // their bytes
-	Unused   int64 // of those objects, the ones that no version needs
+	Versions int   // complete versions: manifest, signature and all objects
+	Objects  int64 // files in the store that match their names
+	Bytes    int64 // bytes of Objects
+	Unused   int64 // objects that no version needs
 	Problems []Problem
-	Fixed    []Problem // what was wrong and is not any more, see Inspection.From
+	Fixed    []Problem // problems that were repaired, see Inspection.From
 }
 
-// Problem is one thing that is wrong, and what fixes it.
+// Problem is one fault in the store, and what repairs it.
 type Problem struct {
-	Version fleet.Digest // "" when it is not about a version
-	Object  chunk.ID     // zero when it is not about an object
+	Version fleet.Digest // "" if the problem concerns no version
+	Object  chunk.ID     // zero if the problem concerns no object
 	Text    string
 
-	Start, Raw int64 // of a chunk: which bytes of the version's root it holds; Raw 0: it is no chunk
+	Start, Raw int64 // of a chunk: its range of bytes in the version's root; Raw 0: the object is no chunk
 }
 
-// String names what has the problem, then the problem.
+// String names the damaged version or object, then the problem.
 func (p Problem) String() string {
 	switch {
 	case p.Version != "" && !p.Object.IsZero():
@@ -47,29 +47,28 @@ func (p Problem) String() string {
 	return p.Text
 }
 
-// Inspection says what Inspect looks at.
+// Inspection says what Inspect checks.
 type Inspection struct {
-	Keys []string          // one of them signed each manifest; none: signatures are not looked at
-	Each func(bytes int64) // is told after every object how many bytes were read; nil: nobody wants to know
+	Keys []string          // one of them must have signed each manifest; none: signatures are not checked
+	Each func(bytes int64) // called after every object with the number of bytes read; may be nil
 
-	Versions []fleet.Digest // also these, if their manifests are not there
-	Only     bool           // nothing but Versions
+	Versions []fleet.Digest // check these as well, even if their manifests are missing
+	Only     bool           // check only Versions
 
-	// From are the sources that broken or missing files are fetched from, tried in order while the store's lock is
-	// held. A broken file that no source has is removed, so that a build writes it again. If From is empty nothing is
-	// changed.
+	// From are the sources of missing or broken files. They are tried in order while the store's lock is held. A
+	// broken object that no source has is removed, so that a build writes it again.
 	From   []RepairSource
-	Repair bool
+	Repair bool // false: nothing is changed
 }
 
-// Check reads the whole store: each object must match its name, each manifest must be signed by one of keys (none:
-// signatures are not checked), and all that it names must be there. It changes nothing. each is called after every
-// object with the bytes read; it may be nil.
+// Check reads the whole store. Each object must match its name, each manifest must be signed by one of keys (none:
+// not checked), and everything that it names must exist. Check changes nothing. each is called after every object
+// with the bytes read; it may be nil.
 func (d *Dir) Check(ctx context.Context, keys []string, each func(bytes int64)) (Report, error) {
 	return d.Inspect(ctx, Inspection{Keys: keys, Each: each})
 }
 
-// Inspect is Check for some versions only, or with repairs.
+// Inspect is Check for selected versions, or with repairs.
 func (d *Dir) Inspect(ctx context.Context, i Inspection) (Report, error) {
 	c := &checker{
 		dir:        d,
@@ -110,9 +109,9 @@ func (d *Dir) Inspect(ctx context.Context, i Inspection) (Report, error) {
 type checker struct {
 	dir *Dir
 	Inspection
-	sizes  map[chunk.ID]int64  // good objects
-	used   map[chunk.ID]bool   // named by a version or a boot pack: whether it is good
-	bad    map[chunk.ID]string // what is wrong with those that are not
+	sizes  map[chunk.ID]int64  // sizes of good objects
+	used   map[chunk.ID]bool   // objects that a version or boot pack names; true: the object is good
+	bad    map[chunk.ID]string // faults of broken objects
 	report Report
 }
 
@@ -131,7 +130,7 @@ func (c *checker) objects(ctx context.Context) error {
 	})
 }
 
-// read reads an object, once, and notes whether it is what its name says.
+// read reads an object once, and records whether it matches its name.
 func (c *checker) read(ctx context.Context, id chunk.ID) error {
 	if _, ok := c.sizes[id]; ok || c.bad[id] != "" {
 		return nil
@@ -163,7 +162,7 @@ func (c *checker) good(id chunk.ID, size int64) {
 	}
 }
 
-// rest tells of objects that are broken; those that a version needs were told of, or fixed, with it.
+// rest reports broken objects that no version needs. The others were reported or repaired together with a version.
 func (c *checker) rest(ctx context.Context) error {
 	order := func(a, b chunk.ID) int { return bytes.Compare(a.Sum[:], b.Sum[:]) }
 	for _, id := range slices.SortedFunc(maps.Keys(c.bad), order) {
@@ -190,7 +189,7 @@ func (c *checker) rest(ctx context.Context) error {
 	return nil
 }
 
-// version follows a manifest to all its objects.
+// version checks all objects that a manifest leads to.
 func (c *checker) version(ctx context.Context, digest fleet.Digest) error {
 	before := len(c.report.Problems)
 	m, err := c.manifest(ctx, digest)
@@ -222,7 +221,7 @@ func (c *checker) version(ctx context.Context, digest fleet.Digest) error {
 	return c.packs(ctx, digest, m)
 }
 
-// manifest reads the manifest of a version, and fixes it if it can.
+// manifest reads the manifest of a version, and repairs it if possible.
 func (c *checker) manifest(ctx context.Context, digest fleet.Digest) (image.Manifest, error) {
 	m, err := c.manifestHere(digest)
 	if err == nil || !c.Repair {
@@ -250,7 +249,8 @@ func (c *checker) manifestHere(digest fleet.Digest) (image.Manifest, error) {
 	return image.Decode(v.Manifest)
 }
 
-// need reports an object that is missing, broken or of another size, and tells whether it is good, by now.
+// need reports an object that is missing, broken or has another size. It returns true if the object is good, or was
+// repaired.
 func (c *checker) need(ctx context.Context, v fleet.Digest, u Use, what string) (bool, error) {
 	if err := c.read(ctx, u.ID); err != nil {
 		return false, err
@@ -277,7 +277,7 @@ func (c *checker) need(ctx context.Context, v fleet.Digest, u Use, what string) 
 	return false, nil
 }
 
-// index follows the index of a root file system.
+// index checks the index of a root file system.
 func (c *checker) index(ctx context.Context, v fleet.Digest, r image.Root) error {
 	ok, err := c.need(ctx, v, Use{Part: PartIndex, ID: r.Index, Size: -1}, "the index root")
 	if err != nil || !ok {
@@ -305,7 +305,7 @@ func (c *checker) index(ctx context.Context, v fleet.Digest, r image.Root) error
 	return nil
 }
 
-// page follows one page of an index, whose first chunk begins at start.
+// page checks one page of an index, whose first chunk begins at start.
 func (c *checker) page(ctx context.Context, v fleet.Digest, root *chunk.Root, i int, start int64) error {
 	ref := root.Pages[i]
 	u := Use{PartIndex, ref.ID, int64(ref.StoredSize), start, ref.RawSize}

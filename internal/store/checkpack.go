@@ -11,7 +11,8 @@ import (
 	"pando/internal/image/bootpack"
 )
 
-// packs follows the boot packs of a version to their pieces. A version whose pack is broken is whole: it boots without.
+// packs checks the boot packs of a version and their pieces. A version with a broken pack is still complete, because
+// a node can boot without a pack.
 func (c *checker) packs(ctx context.Context, v fleet.Digest, m image.Manifest) error {
 	records, err := c.dir.Packs(v)
 	if err != nil {
@@ -65,7 +66,7 @@ func (c *checker) pack(ctx context.Context, v fleet.Digest, m image.Manifest, r 
 	return nil
 }
 
-// needQuietly is need that tells nobody: a pack that is not whole is one problem, not one for each piece.
+// needQuietly is need without a report: an incomplete pack is one problem, not one for each piece.
 func (c *checker) needQuietly(ctx context.Context, v fleet.Digest, u Use, what string) (bool, error) {
 	before := len(c.report.Problems)
 	ok, err := c.need(ctx, v, u, what)
@@ -73,8 +74,8 @@ func (c *checker) needQuietly(ctx context.Context, v fleet.Digest, u Use, what s
 	return ok, err
 }
 
-// dropPacks tells of a pack that cannot be used, or of a sidecar that cannot be read, and when repairing takes it
-// out: the server makes it again.
+// dropPacks reports a pack or a sidecar that cannot be used. When repairing, it removes it; the server makes it
+// again.
 func (c *checker) dropPacks(v fleet.Digest, object chunk.ID, what string, broken *bootpack.Record) error {
 	file := c.dir.sidecar(v, packsSuffix)
 	if !c.Repair {
@@ -96,7 +97,8 @@ func (c *checker) dropPacks(v fleet.Digest, object chunk.ID, what string, broken
 	return c.dir.putPacks(v, p)
 }
 
-// decodePack verifies a map with the key that may sign packs of this version, if signatures are looked at.
+// decodePack decodes a map. If signatures are checked, it must be signed by a key that may sign packs of this
+// version.
 func (c *checker) decodePack(b []byte, v fleet.Digest, m image.Manifest, r bootpack.Record) (bootpack.Map, error) {
 	switch {
 	case len(c.Keys) == 0:

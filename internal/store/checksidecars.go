@@ -10,19 +10,19 @@ import (
 	"pando/internal/fleet"
 )
 
-// beside compares signature and provenance of a version with their sums. A version of which one is damaged is
-// whole: its manifest is signed, and nothing is decided by the rest.
+// beside checks signature and provenance of a version against their sums. A version with a damaged one is still
+// complete: its manifest is signed, and nothing depends on the other bytes.
 func (c *checker) beside(ctx context.Context, v fleet.Digest) error {
 	s, err := c.dir.sumsOf(v)
 	if errors.Is(err, errSums) {
-		return c.sumAnew(v, fmt.Sprintf("%v (%s)", err, c.dir.sidecar(v, sumsSuffix)))
+		return c.writeSums(v, fmt.Sprintf("%v (%s)", err, c.dir.sidecar(v, sumsSuffix)))
 	}
 	if err != nil {
 		c.problem(v, chunk.ID{}, "%v", err)
 		return nil
 	}
 	if c.Repair && len(s) == 0 {
-		return c.sumAnew(v, "")
+		return c.writeSums(v, "")
 	}
 	for _, suffix := range []string{signatureSuffix, provenanceSuffix} {
 		data, s, err := c.dir.damaged(v, suffix)
@@ -36,7 +36,7 @@ func (c *checker) beside(ctx context.Context, v fleet.Digest) error {
 	return nil
 }
 
-// wrongSidecar repairs a sidecar that is not what was written, if it can.
+// wrongSidecar repairs a sidecar that does not match its sum, if possible.
 func (c *checker) wrongSidecar(ctx context.Context, v fleet.Digest, suffix string, s sums, data []byte) error {
 	what := map[string]string{signatureSuffix: "its signature file was changed, though one in it is good",
 		provenanceSuffix: "its provenance was changed, the recipe and list of packages"}[suffix]
@@ -65,15 +65,15 @@ func (c *checker) wrongSidecar(ctx context.Context, v fleet.Digest, suffix strin
 		v,
 		chunk.ID{},
 		"%s (%s); the version boots all the same, and `pando image pull` from a server or directory that has it, "+
-			"or building it again, writes it anew",
+			"or building it again, writes it",
 		what,
 		file,
 	)
 	return nil
 }
 
-// sumAnew writes the sums of what stands beside a manifest now.
-func (c *checker) sumAnew(v fleet.Digest, why string) error {
+// writeSums writes the sums of the present sidecars of a manifest.
+func (c *checker) writeSums(v fleet.Digest, why string) error {
 	if !c.Repair {
 		c.problem(v, chunk.ID{}, "%s", why)
 		return nil
@@ -88,13 +88,13 @@ func (c *checker) sumAnew(v fleet.Digest, why string) error {
 		}
 	}
 	if why != "" {
-		c.fixed(v, chunk.ID{}, "%s; they were written anew", why)
+		c.fixed(v, chunk.ID{}, "%s; they were written again", why)
 	}
 	return c.dir.putFile(c.dir.sidecar(v, sumsSuffix), s.encode())
 }
 
-// damaged reads a sidecar that is not what was written; nil: it is, or there is none. Somebody may be replacing it,
-// sum first, so the sidecar is read before the sums, and both once more.
+// damaged returns the content of a sidecar that does not match its sums; nil if it matches or does not exist. Another
+// process may be replacing both, sum first. So damaged reads the sidecar before the sums, and tries twice.
 func (d *Dir) damaged(v fleet.Digest, suffix string) (data []byte, s sums, err error) {
 	for range 2 {
 		if data, err = d.readFile(d.sidecar(v, suffix)); errors.Is(err, fs.ErrNotExist) {
@@ -104,7 +104,7 @@ func (d *Dir) damaged(v fleet.Digest, suffix string) (data []byte, s sums, err e
 			return nil, nil, fmt.Errorf("read %s: %w", d.sidecar(v, suffix), bare(err))
 		}
 		if s, err = d.sumsOf(v); errors.Is(err, errSums) || err == nil && !s.wrong(suffix, data) {
-			return nil, nil, nil // of sums that were changed was told
+			return nil, nil, nil // changed sums were reported elsewhere
 		}
 		if err != nil {
 			return nil, nil, err

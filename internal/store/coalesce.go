@@ -9,18 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How many bytes of a body shall be there before its reader is woken. Without it a node is woken for each frame,
-// and on a link of 100 Mb/s or less that costs it more than what it does with the bytes.
+// How many bytes of a body must have arrived before its reader is woken. Waking a node for each frame costs it more
+// CPU time than it spends on the bytes, on a link of 100 Mb/s or less.
 const (
 	maxCoalesced = 32 << 10
-	minCoalesced = 16 << 10        // however slow a sender is
-	maxWait      = 2 * time.Second // a reader that waited for so long gets what is there
-	// net/http reads headers, and the ends of bodies, with a buffer of no more than so many bytes
+	minCoalesced = 16 << 10        // minimum, even for a slow sender
+	maxWait      = 2 * time.Second // then the reader gets what has arrived
+	// smallRead is the size of net/http's buffered reads, which read headers and the ends of bodies.
 	smallRead = 4 << 10
 )
 
-// coalescedConn is a connection whose long reads, which are those of bodies, wait for many bytes by SO_RCVLOWAT
-// (socket(7)).
+// coalescedConn is a connection whose long reads, those of bodies, wait for many bytes by SO_RCVLOWAT (socket(7)).
 type coalescedConn struct {
 	net.Conn
 	raw   syscall.RawConn
@@ -31,8 +30,8 @@ type coalescedConn struct {
 	most  int
 }
 
-// CoalesceReads returns c with reads that wake once for many segments, by SO_RCVLOWAT. The reader must not ask for more
-// bytes than the sender will send; net/http does not. A connection without a file descriptor is returned as it is.
+// CoalesceReads returns c with reads that return after many segments, by SO_RCVLOWAT. A reader must not ask for more
+// bytes than the sender will send; net/http does not. A connection without a file descriptor is returned unchanged.
 func CoalesceReads(c net.Conn) net.Conn {
 	x, ok := c.(syscall.Conn)
 	if !ok {
@@ -47,7 +46,7 @@ func CoalesceReads(c net.Conn) net.Conn {
 	return g
 }
 
-// Read is called by one goroutine at a time.
+// Read must be called by one goroutine at a time.
 func (g *coalescedConn) Read(p []byte) (int, error) {
 	if g.setLevel(len(p)) > 1 {
 		g.delayAcks()
@@ -57,20 +56,20 @@ func (g *coalescedConn) Read(p []byte) (int, error) {
 	return g.Conn.Read(p)
 }
 
-// Write begins a request.
+// Write sends a request.
 func (g *coalescedConn) Write(p []byte) (int, error) {
 	g.delayAcks()
 	return g.Conn.Write(p)
 }
 
-// delayAcks has every second frame acknowledged. By itself, Linux acknowledges each of the first sixteen after a pause,
-// which is half of a piece: in a storm of two hundred that was one byte in thirty that a node received. The kernel
-// goes back to it whenever it had to acknowledge a frame because no other followed soon.
+// delayAcks makes the kernel acknowledge every second frame. After a pause, and after an acknowledgement that it
+// could not delay, Linux acknowledges each of the next sixteen frames, which adds traffic in a boot storm. So each
+// request sets it.
 func (g *coalescedConn) delayAcks() {
 	_ = g.raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_QUICKACK, 0) })
 }
 
-// setLevel sets for how many bytes a read of n bytes waits.
+// setLevel sets for how many bytes a read of n bytes waits, and returns that number.
 func (g *coalescedConn) setLevel(n int) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -81,9 +80,8 @@ func (g *coalescedConn) setLevel(n int) int {
 	return g.level
 }
 
-// relax wakes the reader with whatever is there: a slow sender is not a dead one, and from now on less is waited
-// for. It is still more than a frame: one who is as slow as that is looked at once in longGather, and wakes his
-// reader no more often.
+// relax returns whatever has arrived and lowers the threshold, so that a slow sender does not look dead. The
+// threshold stays above one frame: even then the reader is woken only once in maxWait.
 func (g *coalescedConn) relax() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -93,13 +91,13 @@ func (g *coalescedConn) relax() {
 	}
 }
 
-// set makes bytes that are there wake their reader if they are level or more. Callers hold mu.
+// set sets the number of bytes that must have arrived before the reader is woken. Callers hold mu.
 func (g *coalescedConn) set(level int) {
 	if level == g.level {
 		return
 	}
 	g.level = level
-	_ = g.raw.Control(func(fd uintptr) { // of a connection that is gone the read says so
+	_ = g.raw.Control(func(fd uintptr) { // if the connection is gone, the read returns the error
 		_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVLOWAT, level)
 	})
 }

@@ -19,9 +19,9 @@ type Collected struct {
 	Bytes   int64
 }
 
-// CollectPacks removes the maps and pieces of replaced packs that no version and no other pack needs. The caller holds
-// the lock. Pieces go first, then the map, then the pack's record, so an interrupted run has removed nothing that is
-// needed, and the next one continues. If the store cannot be read completely nothing is removed.
+// CollectPacks removes the maps and pieces of replaced packs that no version and no other pack needs. The caller must
+// hold the lock. It removes pieces first, then the map, then the pack's record, so an interrupted run can be
+// continued. If the store cannot be read completely, it removes nothing.
 func (d *Dir) CollectPacks(
 	ctx context.Context,
 	over func(fleet.Digest, bootpack.Replaced) bool,
@@ -49,7 +49,7 @@ func (d *Dir) CollectPacks(
 		k.remove(ctx, object)
 	}
 	if k.err == nil {
-		k.err = d.disk.SyncFS(d.objects()) // or a power cut might leave what nobody knows any more
+		k.err = d.disk.SyncFS(d.objects()) // before the record goes
 	}
 	for _, v := range versions {
 		k.forget(v, all[v], gone)
@@ -60,7 +60,7 @@ func (d *Dir) CollectPacks(
 	return k.Collected, nil
 }
 
-// collector is one run of CollectPacks. After an error it does nothing.
+// collector is one run of CollectPacks. After an error its methods do nothing.
 type collector struct {
 	dir    *Dir
 	needed map[chunk.ID]bool
@@ -68,7 +68,7 @@ type collector struct {
 	Collected
 }
 
-// mark notes what a version and its packs need, and returns the maps of those packs that are over.
+// mark records what a version and its packs need, and returns the maps of the replaced packs that can be removed.
 func (k *collector) mark(
 	ctx context.Context,
 	v fleet.Digest,
@@ -91,7 +91,7 @@ func (k *collector) mark(
 	return gone
 }
 
-// version notes what the manifest of a version names, down to its chunks.
+// version records the objects of a version.
 func (k *collector) version(ctx context.Context, digest fleet.Digest) error {
 	return k.dir.Uses(ctx, digest, func(u Use) { k.need(u.ID) })
 }
@@ -102,7 +102,7 @@ func (k *collector) need(ids ...chunk.ID) {
 	}
 }
 
-// needPack notes a map and its pieces.
+// needPack records a map and its pieces.
 func (k *collector) needPack(ctx context.Context, object chunk.ID) {
 	k.need(object)
 	for _, e := range k.pieces(ctx, object) {
@@ -110,7 +110,7 @@ func (k *collector) needPack(ctx context.Context, object chunk.ID) {
 	}
 }
 
-// pieces are those of a map; none if it is gone or damaged, for then nobody can use them.
+// pieces returns the pieces of a map; none if the map is missing or damaged, because no node can use it then.
 func (k *collector) pieces(ctx context.Context, object chunk.ID) []chunk.Entry {
 	if k.err != nil {
 		return nil
@@ -130,7 +130,7 @@ func (k *collector) pieces(ctx context.Context, object chunk.ID) []chunk.Entry {
 	return p.Pieces
 }
 
-// remove removes a pack that is over.
+// remove removes the pieces and the map of a pack, except objects that are needed.
 func (k *collector) remove(ctx context.Context, object chunk.ID) {
 	for _, e := range k.pieces(ctx, object) {
 		k.unlink(ctx, e.ID)
@@ -153,7 +153,7 @@ func (k *collector) unlink(ctx context.Context, id chunk.ID) {
 	}
 }
 
-// forget takes packs out of the sidecar of a version.
+// forget removes packs from the sidecar of a version.
 func (k *collector) forget(v fleet.Digest, p bootpack.Records, gone []chunk.ID) {
 	left := slices.DeleteFunc(
 		slices.Clone(p.Replaced),

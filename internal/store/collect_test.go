@@ -20,7 +20,7 @@ type replaced struct {
 	*Dir
 	version fleet.Digest
 	public  minisign.PublicKey
-	// pieces of the old pack that others need: the new pack, another class' pack, and the version as a chunk
+	// pieces of the old pack that are needed by the new pack, by another class' pack, and by the version as a chunk
 	shared []chunk.ID
 	alone  []chunk.ID // its map, and pieces that nobody needs
 	stays  []chunk.ID // the new pack's own
@@ -81,7 +81,7 @@ func newReplaced(t *testing.T) replaced {
 	return r
 }
 
-// expect reports which objects there are, and that the store is whole.
+// expect checks which objects exist, and that the store is good.
 func (r replaced) expect(t *testing.T, alone bool) {
 	t.Helper()
 	for _, id := range append(r.shared, r.stays...) {
@@ -111,7 +111,7 @@ func (r replaced) collect(ctx context.Context, over bool) (Collected, error) {
 	})
 }
 
-// A pack that was replaced stays until it is over. Then what others need stays, and the rest goes.
+// TestCollectPacks: a replaced pack stays until its time is over. Then only what is needed elsewhere stays.
 func TestCollectPacks(t *testing.T) {
 	r := newReplaced(t)
 	if c, err := r.collect(t.Context(), false); err != nil || c != (Collected{}) {
@@ -131,7 +131,7 @@ func TestCollectPacks(t *testing.T) {
 	}
 }
 
-// cutShort is a context that ends when it was asked so many times.
+// cutShort is a context that ends after a number of calls.
 type cutShort struct {
 	context.Context
 	left int
@@ -144,7 +144,7 @@ func (p *cutShort) Err() error {
 	return nil
 }
 
-// Interrupted at any moment the store is whole, and the next time the rest goes.
+// TestCollectPacksInterrupted: an interruption at any moment leaves a good store, and the next run removes the rest.
 func TestCollectPacksInterrupted(t *testing.T) {
 	interrupted := 0
 	for ; ; interrupted++ {
@@ -167,7 +167,7 @@ func TestCollectPacksInterrupted(t *testing.T) {
 	}
 }
 
-// What cannot be read may name anything, so nothing is removed.
+// TestCollectPacksOfABrokenStore: what cannot be read may name any object, so nothing is removed.
 func TestCollectPacksOfABrokenStore(t *testing.T) {
 	r := newReplaced(t)
 	v, err := r.GetVersion(r.version)

@@ -2,12 +2,12 @@ package store
 
 import "pando/internal/chunk"
 
-// Observer is told what every source did. Its methods are called by many goroutines at a time and must not
+// Observer is told about every request to a source. Many goroutines call its methods at the same time. They must not
 // block.
 type Observer interface {
-	// Received counts an object of so many stored bytes, verified.
+	// Received reports a verified object with its stored size in bytes.
 	Received(source string, bytes int)
-	// Failed reports an attempt that brought no object. errors.As with *chunk.WrongBytesError tells a source
-	// that sent wrong bytes, errors.Is with ErrMissing one that has no such object.
+	// Failed reports an attempt without success. errors.As with *chunk.WrongBytesError recognizes a source that sent
+	// wrong bytes, errors.Is with ErrMissing one that does not have the object.
 	Failed(source string, id chunk.ID, err error)
 }

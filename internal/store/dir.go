@@ -11,18 +11,19 @@ import (
 	"pando/internal/chunk"
 )
 
-// Dir is a store in a directory. Reading needs no lock and is safe from any number of processes; to write,
-// hold the lock (see Lock) and use a Writer.
+// Dir is a store in a directory, read without a lock; a writer must hold the lock (see Lock) and use a Writer. A file
+// gets its final name only when its bytes are on disk, and a manifest only when all that it needs is there. An
+// interrupted writer leaves files that the next writer of the same bytes reuses.
 type Dir struct {
 	path  string
 	disk  Disk
 	cache *remoteCache // nil: the directory is the store itself, not a cache of a Remote
 
-	decoder  chunk.Decoder // of index pages
-	verified verified      // files that CheckFile read
+	decoder  chunk.Decoder // for index pages
+	verified verified      // files that CheckFile has read
 }
 
-// OpenDir opens the store at path and creates what is missing.
+// OpenDir opens the store at path and creates missing directories.
 func OpenDir(path string) (*Dir, error) {
 	d := &Dir{path: path, disk: realDisk{}}
 	for _, sub := range []string{d.objects(), d.manifests(), d.incoming()} {
@@ -33,15 +34,15 @@ func OpenDir(path string) (*Dir, error) {
 	return d, nil
 }
 
-// Path is the directory of the store.
+// Path returns the directory of the store.
 func (d *Dir) Path() string { return d.path }
 
 func (d *Dir) objects() string   { return filepath.Join(d.path, "objects") }
 func (d *Dir) manifests() string { return filepath.Join(d.path, "manifests") }
 func (d *Dir) incoming() string  { return filepath.Join(d.path, "incoming") }
 
-// PutBeside replaces a file at the top of the store's directory, atomically. When it returns the file and all earlier
-// changes of the file system are durable. The caller holds the lock.
+// PutBeside atomically replaces a file in the store's top directory. When it returns, this and all earlier changes of
+// the file system are durable. The caller must hold the lock.
 func (d *Dir) PutBeside(name string, data []byte) error {
 	if err := d.writeFile(filepath.Join(d.path, name), data); err != nil {
 		return err
@@ -49,14 +50,14 @@ func (d *Dir) PutBeside(name string, data []byte) error {
 	return d.disk.SyncFS(d.path)
 }
 
-// ObjectPath is the file of an object, whether it exists or not. Nothing may write to it.
+// ObjectPath returns the path of an object's file, whether it exists or not. Nothing may write to it.
 func (d *Dir) ObjectPath(id chunk.ID) string {
 	name := id.Name()
 	return filepath.Join(d.objects(), name[:2], name)
 }
 
-// Open opens an object for reading, for a sender that does not look inside. The error is fs.ErrNotExist
-// when the store does not have it. The bytes are not verified: whoever receives them does that.
+// Open opens an object for a sender that does not read the content. The error is fs.ErrNotExist if the store does not
+// have it. The bytes are not verified; the receiver must verify them.
 func (d *Dir) Open(id chunk.ID) (*os.File, error) {
 	f, err := os.Open(d.ObjectPath(id))
 	if d.cache != nil {
@@ -68,8 +69,8 @@ func (d *Dir) Open(id chunk.ID) (*os.File, error) {
 	return f, nil
 }
 
-// Get returns an object's stored bytes, verified. The error is fs.ErrNotExist when the store does not have
-// the object, and a *chunk.WrongBytesError when the disk does not give back what was written.
+// Get returns an object's stored bytes, verified. The error is fs.ErrNotExist if the store does not have the object,
+// and a *chunk.WrongBytesError if the file does not match the object's name.
 func (d *Dir) Get(ctx context.Context, id chunk.ID) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -103,7 +104,7 @@ func (d *Dir) statFile(id chunk.ID) (size int64, ok bool) {
 	return info.Size(), true
 }
 
-// bare takes the path out of a file error: the object's name says it already.
+// bare removes the path from a file error, because the message already has the object's name.
 func bare(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {

@@ -84,7 +84,7 @@ func TestWriterCloseLeavesNothing(t *testing.T) {
 	}
 }
 
-// An object whose file was cut off is written again, whoever cut it.
+// TestPutRepairsTruncatedObject: an object whose file is truncated is written again.
 func TestPutRepairsTruncatedObject(t *testing.T) {
 	d := newDir(t)
 	data := bytes.Repeat([]byte("abc"), 1000)
@@ -131,7 +131,7 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// putVersion stores a version of two chunks and a hole, and returns its objects by what they are.
+// putVersion stores a version of two chunks and a hole, and returns its objects by name.
 func putVersion(t *testing.T, d *Dir, key minisign.PrivateKey) (Version, map[string]chunk.ID) {
 	t.Helper()
 	enc, err := chunk.NewEncoder(1)

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// WriteFile replaces a file atomically: temporary file in the same directory, fsync, rename, fsync of the directory.
+// WriteFile replaces a file atomically: it writes a temporary file in the same directory, syncs it, renames it, and
+// syncs the directory.
 func WriteFile(path string, data []byte, perm os.FileMode) (err error) {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
@@ -28,8 +29,8 @@ func WriteFile(path string, data []byte, perm os.FileMode) (err error) {
 	return Replace(f, path, perm)
 }
 
-// Replace puts a file that was written in the same directory at path, durably, and closes it. When it fails the
-// file is where it was.
+// Replace durably renames a file, which was written in the same directory, to path, and closes it. If Replace fails,
+// the file keeps its name.
 func Replace(f *os.File, path string, perm os.FileMode) error {
 	dir := filepath.Dir(path)
 	err := f.Chmod(perm)
@@ -45,7 +46,7 @@ func Replace(f *os.File, path string, perm os.FileMode) error {
 	return syncDir(dir)
 }
 
-// writeFile is WriteFile on the disk of the store, whose lock is held.
+// writeFile is WriteFile on the store's Disk. The caller must hold the lock.
 func (d *Dir) writeFile(path string, data []byte) (err error) {
 	dir := filepath.Dir(path)
 	temporary := filepath.Join(dir, "."+filepath.Base(path)+".new")
@@ -60,7 +61,7 @@ func (d *Dir) writeFile(path string, data []byte) (err error) {
 		err = d.disk.Sync(dir)
 	}
 	if err != nil {
-		_ = d.disk.Remove(temporary) // or whoever takes the lock next does it
+		_ = d.disk.Remove(temporary) // otherwise the next holder of the lock removes it
 		return fmt.Errorf("write %s: %w", path, explain(err, dir))
 	}
 	return nil
@@ -92,7 +93,7 @@ func syncFS(dir string) error {
 	return nil
 }
 
-// explain adds to an error what the person who reads it can do.
+// explain adds to an error what a person can do about it.
 func explain(err error, path string) error {
 	switch {
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):

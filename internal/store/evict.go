@@ -13,24 +13,24 @@ import (
 	"pando/internal/chunk"
 )
 
-// cacheBound keeps the objects in the directory of a cache below a number of bytes: those go that were not asked for
-// longest. When that was is the time of the file.
+// cacheBound keeps the objects in a cache directory below a number of bytes: it removes those that were not read for
+// the longest time. The modification time of a file is the time of its last read.
 type cacheBound struct {
 	dir  *Dir
 	most int64
 
 	mu   sync.Mutex
-	have int64 // bytes of objects, about: what two processes do at a time is counted at the next sweep
+	have int64 // bytes of objects, approximately; the next sweep corrects what concurrent processes did
 }
 
-// touchAfter is how old the time of a file is before a reader renews it: a storm shall not write the same inode all
-// the time.
+// touchAfter is how old the time of a file must be before a reader renews it, so that a boot storm does not write the
+// same inode again and again.
 const touchAfter = 5 * time.Minute
 
 func (b *cacheBound) touch(f *os.File, info fs.FileInfo) {
 	now := time.Now()
 	if now.Sub(info.ModTime()) > touchAfter {
-		_ = os.Chtimes(f.Name(), now, now) // else it goes a little early
+		_ = os.Chtimes(f.Name(), now, now) // if it fails, the object is removed a little early
 	}
 }
 
@@ -42,7 +42,7 @@ func (b *cacheBound) measure() error {
 	return err
 }
 
-// added is told of new objects. It removes old ones when that is too much.
+// added counts n new bytes and removes old objects if there are too many.
 func (b *cacheBound) added(n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -51,7 +51,7 @@ func (b *cacheBound) added(n int64) {
 	}
 	files, err := b.files()
 	if err != nil {
-		return // the next one tries again
+		return // the next call tries again
 	}
 	b.have = 0
 	for _, f := range files {

@@ -15,10 +15,10 @@ type Origin interface {
 	Name() string
 }
 
-// Failover tries several sources until one returns the object. It starts with the one that answered last, so a source
-// that is down costs one failed attempt and not one per object.
+// Failover tries several sources until one returns the object. It starts with the source that answered last, so a
+// source that is down costs one failed attempt and not one for each object.
 type Failover struct {
-	TimeoutFloor *TimeoutFloor // how long word may be on its way; nil: usual links
+	TimeoutFloor *TimeoutFloor // minimum time-out on a slow link; nil: none
 
 	sources  []Origin
 	observer Observer
@@ -33,8 +33,8 @@ func NewFailover(observer Observer, sources ...Origin) (*Failover, error) {
 	return &Failover{sources: sources, observer: observer}, nil
 }
 
-// How long a source may say nothing: with another one to turn to, patience is short. It doubles with every
-// failed attempt, because giving up on a server that is only busy makes it busier.
+// Patience is how long a source may send nothing. It is short if another source is left to try. It doubles with every
+// failed attempt, because giving up on a busy server makes it busier.
 const (
 	patienceAlone = 10 * time.Second
 	patienceFirst = 3 * time.Second
@@ -52,8 +52,8 @@ func patience(sources, attempt int) time.Duration {
 	return min(p, patienceMost)
 }
 
-// Get tries every source at most once, and one that sent wrong bytes once more: they may have been damaged on the way,
-// or in a cache in between. The error joins the errors of all sources.
+// Get tries every source once, and a source that sent wrong bytes a second time: they may have been damaged on the
+// way or in a cache. The error joins the errors of all sources.
 func (f *Failover) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error) {
 	if r.Patience == 0 {
 		r.Patience = f.TimeoutFloor.AtLeast(patience(len(f.sources), r.Attempt))

@@ -14,7 +14,7 @@ import (
 	"pando/internal/chunk"
 )
 
-// fake is a Source that does what its fields say.
+// fake is a Source that behaves as its fields say.
 type fake struct {
 	name string
 	mu   sync.Mutex
@@ -45,7 +45,8 @@ var (
 	errWrong = fmt.Errorf("get: %w", &chunk.WrongBytesError{})
 )
 
-// Find waits for a source that is away, and takes its word that it has nothing, or nothing right.
+// TestFind: an Optional request waits for a source that is down, but not if the sources do not have the object, or
+// have it only with wrong bytes.
 func TestFind(t *testing.T) {
 	for name, c := range map[string]struct {
 		next []error
@@ -136,7 +137,7 @@ func TestFailoverStaysWithTheLastGood(t *testing.T) {
 	}
 }
 
-// After wrong bytes, caches on the way are told to ask again.
+// TestFailoverAsksFresh: after wrong bytes, the next request makes caches on the way revalidate.
 func TestFailoverAsksFresh(t *testing.T) {
 	a := &fake{name: "a", next: repeat(errWrong, 1)}
 	f, _ := NewFailover(&observed{}, a)
@@ -171,7 +172,8 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// A server that is gone for two minutes costs two minutes and at most one pause more, and no error.
+// TestRetryOutlivesAnOutage: if a server is down for two minutes, a request takes at most one pause longer and does
+// not fail.
 func TestRetryOutlivesAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		back := time.Now().Add(120 * time.Second)
@@ -195,7 +197,7 @@ func TestRetryOutlivesAnOutage(t *testing.T) {
 	})
 }
 
-// When one request gets through, those that sleep try at once.
+// TestRetryWakesTheOthers: when one request succeeds, the waiting ones try at once.
 func TestRetryWakesTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

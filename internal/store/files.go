@@ -11,10 +11,10 @@ import (
 	"pando/internal/chunk"
 )
 
-// What a Dir does to files where they are kept: in its directory, or in the Remote that it is a cache of.
+// Operations of a Dir on the files of the store, which are in its directory or in the Remote that it is a cache of.
 
-// Refresh drops the copy of an object that is not what its name says, if this directory is a cache: somebody has
-// got wrong bytes.
+// Refresh removes the cached copy of an object that does not match its name. It is called after a client got wrong
+// bytes, and does nothing if the directory is no cache.
 func (d *Dir) Refresh(id chunk.ID) {
 	if d.cache == nil {
 		return
@@ -24,7 +24,7 @@ func (d *Dir) Refresh(id chunk.ID) {
 	}
 }
 
-// stored reads an object where it is kept, past a cache.
+// stored reads an object from the store itself, not from a cache.
 func (d *Dir) stored(ctx context.Context, id chunk.ID) ([]byte, error) {
 	if d.cache != nil {
 		return d.cache.read(ctx, id)
@@ -32,7 +32,7 @@ func (d *Dir) stored(ctx context.Context, id chunk.ID) ([]byte, error) {
 	return d.Get(ctx, id)
 }
 
-// removeObjects removes objects for ever. The lock is held. That one is not there is no error.
+// removeObjects permanently removes objects. The lock must be held. A missing object is no error.
 func (d *Dir) removeObjects(ctx context.Context, ids ...chunk.ID) error {
 	if d.cache != nil {
 		return d.cache.remove(ctx, ids...)
@@ -51,13 +51,13 @@ func (d *Dir) removeObjects(ctx context.Context, ids ...chunk.ID) error {
 // objectFile is a file below objects.
 type objectFile struct {
 	id       chunk.ID
-	ok       bool   // it is named as an object, and stands where one does
-	name     string // its path, or its name in the Remote
+	ok       bool   // the file has the name and the place of an object
+	name     string // path, or name in the Remote
 	size     int64
 	modified time.Time
 }
 
-// eachFile tells of every file below objects.
+// eachFile calls each for every file below objects.
 func (d *Dir) eachFile(ctx context.Context, each func(objectFile) error) error {
 	if d.cache != nil {
 		return d.cache.remote.List(ctx, objectsPrefix, func(f RemoteFile) error {
@@ -81,7 +81,7 @@ func (d *Dir) eachFile(ctx context.Context, each func(objectFile) error) error {
 	})
 }
 
-// readFile, putFile and removeFile are for manifests and their sidecars.
+// readFile reads a manifest or sidecar; putFile and removeFile write and remove one.
 func (d *Dir) readFile(path string) ([]byte, error) {
 	if d.cache != nil {
 		return d.cache.sidecars.read(path)
@@ -103,7 +103,7 @@ func (d *Dir) removeFile(path string) error {
 	return d.disk.Remove(path)
 }
 
-// askAgain has the next read of manifests or sidecars be one of what is kept, not of an answer of a moment ago.
+// askAgain makes the next read of these manifests or sidecars read the Remote, not a recent answer.
 func (d *Dir) askAgain(paths ...string) {
 	if d.cache != nil {
 		d.cache.sidecars.askAgain(paths)

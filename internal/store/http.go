@@ -16,50 +16,50 @@ import (
 	"pando/internal/sockopt"
 )
 
-// MaxObject is the largest object, in bytes, that is taken without its size being known beforehand: an index
-// root, or a chunk that did not compress.
+// MaxObject is the largest object, in bytes, that is accepted if its size is not known in advance: an index root, or
+// an uncompressed chunk.
 const MaxObject = max(chunk.MaxRootSize, chunk.MaxRaw)
 
 // ErrMissing means that a source does not have the object.
 var ErrMissing = errors.New("the source has no such object")
 
-// ErrBusy means that a source has the object and cannot send it now.
+// ErrBusy means that a source has the object but cannot send it now.
 var ErrBusy = errors.New("the source is busy")
 
-// HTTP is a source that reads the objects of one server by plain GET of URL/o/<64 hex digits>; if URL ends with
-// /objects, of URL/ab/<64 hex digits>, as the files of a store are named. Anything can be that server: Pando, any
-// web server over a copy of its store, a bucket.
+// HTTP is a source that reads objects from one server by GET URL/o/<64 hex digits>. If URL ends with /objects, it
+// reads URL/ab/<64 hex digits>, which is the layout of a store's files. The server may be Pando, any web server with
+// a copy of a store, or a bucket.
 type HTTP struct {
-	URL    string // base, without a slash at the end
+	URL    string // base URL, without a slash at the end
 	Client *http.Client
-	Proofs chunk.FastDigests // of objects that it is asked for
-	// objects are asked for by the beginnings of their names (chunk.ShortID): it knows which it has
+	Proofs chunk.FastDigests // of the objects that will be requested
+	// ShortNames requests objects by chunk.ShortID. The server must know which objects it has.
 	ShortNames bool
-	Query      string // of each question; "": none
+	Query      string // query string of each request; "": none
 
-	// FromBucket, if set, is called with the bytes of an object that came from a bucket: one at URL, or one to which
-	// the server redirected the request.
+	// FromBucket, if not nil, is called with the bytes of each object that came from a bucket: one at URL, or one to
+	// which the server redirected the request.
 	FromBucket func(bytes int)
 }
 
-// dialTime is how long a connection may take to come about on usual links.
+// dialTime is how long a connection may take to be established on a usual link.
 const dialTime = 3 * time.Second
 
-// connIdle is how long a connection is kept that nothing is asked of. On a slow link a new one takes seconds, and
-// many peers are asked in turn; a node's server keeps it for as long.
+// connIdle is how long an idle connection is kept, by client and server. On a slow link a new one takes seconds, and
+// a node requests pieces from many peers in turn.
 const connIdle = time.Minute
 
-// keepAlive is after how long of silence a connection is asked whether it is still there. A storm of two hundred
-// whose questions are held that asked each 10 s cost a server as many bytes as 3 % of a boot.
+// keepAlive is the interval of TCP keep-alive probes. In a boot storm with many held requests, shorter intervals cost
+// the server noticeable traffic.
 const keepAlive = 30 * time.Second
 
-// connBuffer is what a connection has for headers, in bytes, both ways. Bodies are read past it. A node in a storm
-// has a hundred connections, and 4 KiB for each way would be 0.6 MB more.
+// connBuffer is the size of a connection's buffer for headers in each direction, in bytes. Bodies are read without
+// it. It is small because a node in a boot storm has a hundred connections.
 const connBuffer = 1 << 10
 
-// NewClient returns an HTTP client for objects: no proxy, no cookies, no name resolution, at most conns
-// connections to each server. What it dials and where it is redirected to is given by IP address, because a
-// resolver would read files of the file system that is being served.
+// NewClient returns an HTTP client for objects. It uses no proxy, cookies or name resolution, and at most conns
+// connections to each server. Addresses and redirects must have IP addresses: a resolver would read files of the file
+// system that the client serves.
 func NewClient(conns int, slow *TimeoutFloor) *http.Client {
 	dialer := &net.Dialer{KeepAlive: keepAlive}
 	return &http.Client{
@@ -92,14 +92,14 @@ func Dial(ctx context.Context, d *net.Dialer, addr string, slow *TimeoutFloor) (
 	if err != nil {
 		return nil, err
 	}
-	// what is asked, and that something has come, passes what this machine sends to others meanwhile
+	// Requests and acknowledgements get priority over the data that this machine sends to others.
 	if x, ok := c.(syscall.Conn); ok {
 		sockopt.Set(x, sockopt.Message)
 	}
 	return CoalesceReads(c), nil
 }
 
-// dial bounds the time that a connection may take to come about.
+// dial bounds the time for establishing a connection.
 func (s *TimeoutFloor) dial(connect func(context.Context) (net.Conn, error)) func(context.Context) (net.Conn, error) {
 	return func(ctx context.Context) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, s.AtLeast(dialTime))
@@ -108,11 +108,11 @@ func (s *TimeoutFloor) dial(connect func(context.Context) (net.Conn, error)) fun
 	}
 }
 
-// Name is the base URL.
+// Name returns the base URL.
 func (h *HTTP) Name() string { return h.URL }
 
-// Get makes one attempt. The error is ErrMissing if the server does not have the object, a *chunk.WrongBytesError if a
-// complete reply is not the object, and another one if the transfer failed.
+// Get makes one attempt. The error is ErrMissing if the server does not have the object, and a *chunk.WrongBytesError
+// if a complete reply is not the object. Otherwise the transfer failed.
 func (h *HTTP) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error) {
 	stored, redirected, err := h.fetch(ctx, r)
 	if err != nil {
@@ -135,7 +135,7 @@ func (h *HTTP) fetch(ctx context.Context, r chunk.Request) (b []byte, redirected
 	if err != nil {
 		return nil, false, err
 	}
-	req.Header.Set("User-Agent", "") // none
+	req.Header.Set("User-Agent", "") // send none
 	if r.Fresh || r.Attempt > 0 {
 		req.Header.Set("Cache-Control", "no-cache")
 	}
@@ -151,8 +151,8 @@ func (h *HTTP) fetch(ctx context.Context, r chunk.Request) (b []byte, redirected
 	return b, h.isBucket() || resp.Request.URL.Host != req.URL.Host, because(ctx, err)
 }
 
-// patiently returns a context that ends after patience without a call of wind, 0: 10 s. Every byte that arrives
-// winds it up again: a slow server is not a dead one.
+// patiently returns a context that ends if wind is not called for the time patience (0: 10 s). The reader calls wind
+// for every byte that arrives, so a slow server does not time out.
 func patiently(ctx context.Context, patience time.Duration) (_ context.Context, wind, end func()) {
 	if patience <= 0 {
 		patience = 10 * time.Second
@@ -162,10 +162,10 @@ func patiently(ctx context.Context, patience time.Duration) (_ context.Context, 
 	return ctx, func() { timer.Reset(patience) }, func() { timer.Stop(); cancel(nil) }
 }
 
-// isBucket reports whether objects are named as the files of a store are.
+// isBucket reports whether objects have the names of a store's files.
 func (h *HTTP) isBucket() bool { return strings.HasSuffix(strings.TrimSuffix(h.URL, "/"), "/objects") }
 
-// object is the URL of an object.
+// object returns the URL of an object.
 func (h *HTTP) object(id chunk.ID) string {
 	base, name := strings.TrimSuffix(h.URL, "/"), id.Name()
 	if h.isBucket() {
@@ -180,7 +180,7 @@ func (h *HTTP) object(id chunk.ID) string {
 	return base + "/o/" + name
 }
 
-// because prefers the reason why ctx was cancelled to "context canceled".
+// because returns the cause of ctx's cancellation instead of "context canceled".
 func because(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		return cause
@@ -200,8 +200,8 @@ func checkStatus(code int) error {
 	return fmt.Errorf("HTTP status %d %s", code, http.StatusText(code))
 }
 
-// readBody reads at most the object's size and one byte. A body that is complete but has another size than
-// the object cannot be the object; one that breaks off is a failed transfer.
+// readBody reads at most one byte more than the object's size. A complete body of another size cannot be the object;
+// an incomplete one is a failed transfer.
 func readBody(resp *http.Response, r chunk.Request, progress func()) ([]byte, error) {
 	limit, room := r.Size, r.Size
 	if limit == 0 {

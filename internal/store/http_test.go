@@ -78,7 +78,7 @@ func TestHTTPGet(t *testing.T) {
 	}
 }
 
-// Every way in which an answer can be bad, and what the caller learns of it.
+// TestHTTPBadAnswers: for every kind of bad reply, the error that the caller gets.
 func TestHTTPBadAnswers(t *testing.T) {
 	want := []byte(strings.Repeat("object", 100))
 	flipped := []byte(strings.Repeat("object", 100))
@@ -139,8 +139,8 @@ func TestHTTPBadAnswers(t *testing.T) {
 	}
 }
 
-// A body comes whole however seldom it wakes its reader, and so does the next one on the same connection, whose
-// answer is short.
+// TestCoalesceReads: a body is complete however seldom its reader is woken, and so is the next, short one on the same
+// connection.
 func TestCoalesceReads(t *testing.T) {
 	large, small := make([]byte, 200_000), []byte("an object")
 	rand.NewChaCha8([32]byte{4}).Read(large)
@@ -159,7 +159,7 @@ func TestCoalesceReads(t *testing.T) {
 	}
 }
 
-// With its request a connection goes over to acknowledging every second frame.
+// TestCoalescedReadsDelayAcks: with a request the connection begins to acknowledge every second frame.
 func TestCoalescedReadsDelayAcks(t *testing.T) {
 	srv := httptest.NewServer(http.NotFoundHandler())
 	defer srv.Close()
@@ -184,7 +184,7 @@ func TestCoalescedReadsDelayAcks(t *testing.T) {
 	}
 }
 
-// A reader is woken when much is there, or after a while when a sender is slow.
+// TestCoalescedReadsWakeSeldom: a reader is woken when much has arrived, or after some time if the sender is slow.
 func TestCoalescedReadsWakeSeldom(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -262,7 +262,7 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// A server that goes on sending, however slowly, is waited for; one that stops is not.
+// TestHTTPPatience: a server that sends slowly does not time out; one that stops does.
 func TestHTTPPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := []byte("slowly, but it comes")
@@ -288,7 +288,7 @@ func TestHTTPPatience(t *testing.T) {
 	})
 }
 
-// dribble answers one request with a byte every two seconds, or with half of them.
+// dribble answers one request with a byte every two seconds; if stop is set it stops halfway.
 func dribble(c net.Conn, body []byte, stop bool) {
 	defer c.Close()
 	c.Read(make([]byte, 4096))
@@ -305,7 +305,7 @@ func dribble(c net.Conn, body []byte, stop bool) {
 	}
 }
 
-// observed is an Observer that remembers.
+// observed is an Observer that records its calls.
 type observed struct {
 	mu     sync.Mutex
 	bytes  map[string]int
@@ -337,8 +337,8 @@ func (o *observed) Failed(source string, id chunk.ID, err error) {
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// A peer is asked by the beginning of a name, and with a query, if that is wished for; what comes has to be the
-// whole object all the same.
+// TestHTTPShortNames: a peer can be asked by short IDs and with a query string; the reply must still be the whole
+// object.
 func TestHTTPShortNames(t *testing.T) {
 	id, asked := chunk.Sum([]byte("object")), ""
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -13,11 +13,11 @@ import (
 	"pando/internal/chunk"
 )
 
-// heldLease is the lease of a writer, and what it knows of the Remote: nobody else writes meanwhile.
+// heldLease is the lease of a writer with its knowledge of the Remote. That stays valid because nobody else writes.
 type heldLease struct {
 	Lease
 	mu    sync.Mutex
-	known map[byte]map[chunk.ID]remoteObject // the objects whose first byte is the key
+	known map[byte]map[chunk.ID]remoteObject // objects, by the first byte of their digests
 	count int
 }
 
@@ -27,10 +27,10 @@ type remoteObject struct {
 	modified time.Time
 }
 
-// knownMost bounds what a writer remembers of a store, in objects; beyond it asks for each.
+// knownMost bounds how many objects of a store a writer remembers. In a larger store it asks for each object.
 const knownMost = 2 << 20
 
-// lock takes the lease beside the lock of the directory.
+// lock takes the lease of the Remote in addition to the directory's lock.
 func (f *remoteCache) lock(purpose string) (release func(), err error) {
 	ctx, cancel := remoteContext()
 	defer cancel()
@@ -49,8 +49,8 @@ func (f *remoteCache) lock(purpose string) (release func(), err error) {
 	}, nil
 }
 
-// owner names this directory as no other that is in use: what it left in the Remote when it was killed is its own
-// to take up, as the lock of the directory is held.
+// owner returns an ID of this directory that no other directory in use has. A claim that a killed process left with
+// this ID can be taken over, because the caller holds the lock of the directory.
 func (f *remoteCache) owner() (string, error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -63,7 +63,7 @@ func (f *remoteCache) owner() (string, error) {
 	return chunk.Sum(fmt.Appendf(boot, "%d %d", st.Dev, st.Ino)).Name()[:16], nil
 }
 
-// held returns an error when this process may not write (any more).
+// held returns an error if this process may not write, or may not write any more.
 func (f *remoteCache) held() error {
 	l := f.lease.Load()
 	if l == nil {
@@ -72,8 +72,8 @@ func (f *remoteCache) held() error {
 	return l.Held()
 }
 
-// find looks for an object in the Remote, whatever the cache has. A writer asks for thousands: it lists them, a
-// 256th of the store at a time.
+// find looks for an object in the Remote, not in the cache. A writer asks for thousands of objects, so find lists the
+// Remote in 256 parts, by the first byte of the digest.
 func (f *remoteCache) find(ctx context.Context, id chunk.ID) (o remoteObject, ok bool, err error) {
 	l := f.lease.Load()
 	if l == nil {
@@ -105,11 +105,11 @@ func (f *remoteCache) find(ctx context.Context, id chunk.ID) (o remoteObject, ok
 	return o, ok, nil
 }
 
-// remoteFresh is how old an object in a Remote may be that is used again; renewing it takes a request. It is less
-// than what is spared when the store is collected.
+// remoteFresh is the age up to which an object in a Remote is used again without renewing its time, which takes a
+// request. It must be less than the age that garbage collection spares.
 const remoteFresh = 6 * time.Hour
 
-// uses reports whether the Remote has an object, and renews its time.
+// uses reports whether the Remote has an object with this size, and renews its time.
 func (f *remoteCache) uses(ctx context.Context, id chunk.ID, size int64) (bool, error) {
 	o, ok, err := f.find(ctx, id)
 	if err != nil || !ok || o.size != size {
@@ -128,7 +128,7 @@ func (f *remoteCache) uses(ctx context.Context, id chunk.ID, size int64) (bool, 
 	return true, nil
 }
 
-// put gives an object its place, whatever is there.
+// put writes an object and replaces an existing one.
 func (f *remoteCache) put(id chunk.ID, stored []byte) error {
 	if err := f.held(); err != nil {
 		return err
@@ -143,7 +143,7 @@ func (f *remoteCache) put(id chunk.ID, stored []byte) error {
 	return nil
 }
 
-// wrote remembers that an object is there, or with a negative size that it is not.
+// wrote records an object's size in the Remote; a negative size means that it was removed.
 func (f *remoteCache) wrote(id chunk.ID, size int64) {
 	l := f.lease.Load()
 	if l == nil {
@@ -160,10 +160,10 @@ func (f *remoteCache) wrote(id chunk.ID, size int64) {
 	}
 }
 
-// uploads is how many objects are on their way to a Remote at the same time.
+// uploads is how many objects are uploaded to a Remote at the same time.
 const uploads = 16
 
-// upload puts files into the Remote, each under the name of its object.
+// upload writes files into the Remote, each under the name of its object.
 func (f *remoteCache) upload(ctx context.Context, paths map[chunk.ID]string) error {
 	if err := f.held(); err != nil {
 		return err
@@ -203,10 +203,10 @@ func (f *remoteCache) uploadOne(ctx context.Context, id chunk.ID, path string) e
 	return nil
 }
 
-// removeTime is less than the time between the end of a lease and the next one.
+// removeTime bounds a change in the Remote. It is less than the time between the loss of a lease and the next lease.
 const removeTime = 20 * time.Second
 
-// remove removes objects, from the Remote first: what the cache has and the Remote has not would count as stored.
+// remove removes objects, first from the Remote: an object only in the cache would count as stored.
 func (f *remoteCache) remove(ctx context.Context, ids ...chunk.ID) error {
 	if err := f.held(); err != nil {
 		return err

@@ -19,8 +19,8 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("store %s: locked by %s; wait until it is done", e.Path, e.Holder)
 }
 
-// TryLock takes the store's writer lock, or returns a *LockedError that names the holder. The kernel frees
-// the lock when the process ends, however it ends. purpose is for the next one who asks.
+// TryLock takes the store's writer lock, or returns a *LockedError that names the holder. The kernel releases the
+// lock when the process ends. purpose is shown to other processes that want the lock.
 func (d *Dir) TryLock(purpose string) (unlock func(), err error) {
 	name := filepath.Join(d.path, "lock")
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
@@ -35,7 +35,7 @@ func (d *Dir) TryLock(purpose string) (unlock func(), err error) {
 		holder, _ := os.ReadFile(name)
 		return nil, &LockedError{d.path, strings.TrimSpace(string(holder))}
 	}
-	_ = f.Truncate(0) // only for people; the lock is held either way
+	_ = f.Truncate(0) // the text is only for people; the lock is held in any case
 	_, _ = f.WriteAt(fmt.Appendf(nil, "process %d (%s)\n", os.Getpid(), purpose), 0)
 	if err := d.clearIncoming(); err != nil {
 		f.Close()
@@ -52,13 +52,13 @@ func (d *Dir) TryLock(purpose string) (unlock func(), err error) {
 	return func() { release(); f.Close() }, nil
 }
 
-// lockPoll is how often Lock asks again. Nobody is told when a flock of another process ends.
+// Intervals at which Lock tries again. The kernel does not report that another process released a flock.
 const (
 	lockPoll   = 200 * time.Millisecond
-	remotePoll = 3 * time.Second // each asks the Remote twice or more
+	remotePoll = 3 * time.Second // each try sends the Remote at least two requests
 )
 
-// Lock is TryLock that waits until the lock is free or ctx is done.
+// Lock is TryLock, but waits until the lock is free or ctx is done.
 func (d *Dir) Lock(ctx context.Context, purpose string) (unlock func(), err error) {
 	poll := lockPoll
 	if d.cache != nil {
@@ -80,8 +80,8 @@ func (d *Dir) Lock(ctx context.Context, purpose string) (unlock func(), err erro
 	}
 }
 
-// clearIncoming removes what a writer that died has left: objects without a name yet, and the temporary
-// files of WriteFile beside the manifests. The lock is held, so nobody else is writing.
+// clearIncoming removes what a killed writer left: objects without a final name, and temporary files of WriteFile
+// beside the manifests. The lock must be held.
 func (d *Dir) clearIncoming() error {
 	left, err := filepath.Glob(filepath.Join(d.incoming(), "*"))
 	if err != nil {

@@ -12,12 +12,12 @@ import (
 	"pando/internal/image"
 )
 
-// Version is a manifest as it is kept: its exact bytes and the two sidecars.
+// Version is a stored manifest: its exact bytes and two sidecars.
 type Version struct {
 	Digest     fleet.Digest
-	Manifest   []byte // what is signed; its SHA-256 is the Digest
+	Manifest   []byte // signed bytes; their SHA-256 is Digest
 	Signature  []byte // minisign, over Manifest
-	Provenance []byte // JSON, for people; not part of the version and may be absent
+	Provenance []byte // JSON, for people; not part of the version, and may be missing
 }
 
 const (
@@ -26,26 +26,26 @@ const (
 	provenanceSuffix = ".provenance.json"
 )
 
-// ManifestPath is the file of a manifest, whether it exists or not; SignaturePath is that of its signature.
+// ManifestPath returns the path of a manifest's file, whether it exists or not.
 func (d *Dir) ManifestPath(v fleet.Digest) string { return d.sidecar(v, manifestSuffix) }
 
-// SignaturePath is the file of a manifest's signature.
+// SignaturePath returns the path of a manifest's signature, whether it exists or not.
 func (d *Dir) SignaturePath(v fleet.Digest) string { return d.sidecar(v, signatureSuffix) }
 
 func (d *Dir) sidecar(v fleet.Digest, suffix string) string {
 	return filepath.Join(d.manifests(), strings.TrimPrefix(string(v), "sha256:")+suffix)
 }
 
-// ManifestBytes returns the exact bytes of a manifest, for a sender that does not look inside; SignatureBytes those
-// of its signature. The error is fs.ErrNotExist when the store does not have it.
+// ManifestBytes returns the exact bytes of a manifest for a sender that does not decode it. The error is
+// fs.ErrNotExist if the store does not have it.
 func (d *Dir) ManifestBytes(v fleet.Digest) ([]byte, error) { return d.readFile(d.ManifestPath(v)) }
 
-// SignatureBytes returns the signature of a manifest.
+// SignatureBytes returns the signature of a manifest. The error is fs.ErrNotExist if the store does not have it.
 func (d *Dir) SignatureBytes(v fleet.Digest) ([]byte, error) { return d.readFile(d.SignaturePath(v)) }
 
-// PutVersion writes a manifest and its sidecars, the manifest last: a manifest that can be read is complete.
-// All its objects must be durable (see Writer.Sync) and the lock held. The Digest is set by PutVersion.
-// A version that exists keeps its manifest; its sidecars are replaced.
+// PutVersion writes the sidecars and then the manifest, so a manifest that can be read is complete. All its objects
+// must be durable (see Writer.Sync), and the lock must be held. PutVersion sets Digest. An existing version keeps its
+// manifest, and gets the new sidecars.
 func (d *Dir) PutVersion(v Version) (fleet.Digest, error) {
 	v.Digest = image.Version(v.Manifest)
 	if len(v.Provenance) > 0 {
@@ -59,13 +59,13 @@ func (d *Dir) PutVersion(v Version) (fleet.Digest, error) {
 	return v.Digest, d.putFile(d.ManifestPath(v.Digest), v.Manifest)
 }
 
-// PutSignature replaces the signatures of a version. The lock is held.
+// PutSignature replaces the signatures of a version. The lock must be held.
 func (d *Dir) PutSignature(v fleet.Digest, signature []byte) error {
 	return d.putSidecar(v, signatureSuffix, signature)
 }
 
-// GetVersion reads a manifest and its sidecars. The error is fs.ErrNotExist when the store does not have
-// it. That the bytes are those of the digest is checked; the signature is not, see image.Verify.
+// GetVersion reads a manifest and its sidecars. The error is fs.ErrNotExist if the store does not have it. GetVersion
+// checks that the bytes match the digest, but not the signature; see image.Verify.
 func (d *Dir) GetVersion(digest fleet.Digest) (Version, error) {
 	v := Version{Digest: digest}
 	if _, err := fleet.ParseDigest(string(digest)); err != nil {
@@ -88,7 +88,7 @@ func (d *Dir) GetVersion(digest fleet.Digest) (Version, error) {
 	return v, nil
 }
 
-// Manifest decodes the manifest of a version, whoever signed it.
+// Manifest decodes the manifest of a version without checking its signature.
 func (d *Dir) Manifest(v fleet.Digest) (image.Manifest, error) {
 	kept, err := d.GetVersion(v)
 	if err != nil && kept.Manifest == nil {
@@ -97,7 +97,7 @@ func (d *Dir) Manifest(v fleet.Digest) (image.Manifest, error) {
 	return image.Decode(kept.Manifest)
 }
 
-// Written is when a version was put into the store last, zero when it is not there.
+// Written returns when a version was last written to the store, zero if it does not exist.
 func (d *Dir) Written(v fleet.Digest) time.Time {
 	if d.cache != nil {
 		return d.cache.sidecars.modified(d.ManifestPath(v))
@@ -109,7 +109,7 @@ func (d *Dir) Written(v fleet.Digest) time.Time {
 	return info.ModTime()
 }
 
-// Versions lists the digests of all manifests, in order of digest.
+// Versions lists the digests of all manifests, sorted.
 func (d *Dir) Versions() ([]fleet.Digest, error) {
 	files, err := d.manifestFiles()
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"pando/internal/chunk"
 )
 
-// The whole stack over real sockets: one server has a flipped object and lacks another, the second one is
-// good, then goes away. Nothing wrong comes out, and everything comes out.
+// TestHTTPFailoverRetryTogether tests all layers over real sockets: one server has a damaged object and lacks
+// another, the second one is good and then goes down. All objects arrive with the right bytes.
 func TestHTTPFailoverRetryTogether(t *testing.T) {
 	one, two := []byte("first object"), []byte("second object")
 	bad, good := newOrigin(t), newOrigin(t, one, two)
@@ -28,7 +28,7 @@ func TestHTTPFailoverRetryTogether(t *testing.T) {
 	if len(o.failed) != 2 || o.failed[0] != bad.URL+" wrong" || o.failed[1] != bad.URL+" wrong" {
 		t.Errorf("reported %q, want wrong bytes of %s twice", o.failed, bad.URL)
 	}
-	// The good one starts to fail; the object that the bad one lacks is waited for until it recovers.
+	// The good server starts to fail; the object that the other lacks is waited for until the good one recovers.
 	tries := 0
 	good.misbehave(func(w http.ResponseWriter, q *http.Request) {
 		if tries++; tries == 3 {

@@ -13,14 +13,14 @@ import (
 
 const packsSuffix = ".packs.json"
 
-// Packs returns the boot packs of a version, one for each hardware class that has one. A version without packs has
-// none, which is no error.
+// Packs returns the boot packs of a version, at most one for each hardware class. A version without packs is no
+// error.
 func (d *Dir) Packs(v fleet.Digest) ([]bootpack.Record, error) {
 	p, err := d.packs(v)
 	return p.Packs, err
 }
 
-// packs reads the sidecar of a version.
+// packs reads the sidecar with the boot packs of a version.
 func (d *Dir) packs(v fleet.Digest) (p bootpack.Records, err error) {
 	if _, err := fleet.ParseDigest(string(v)); err != nil {
 		return p, err
@@ -38,12 +38,12 @@ func (d *Dir) packs(v fleet.Digest) (p bootpack.Records, err error) {
 	return p, nil
 }
 
-// PutPack makes a boot pack the one of its version and class. Its pieces and its map must be durable and the lock
-// held. What a node was told before stays readable: the pack that was there is noted as replaced, see CollectPacks.
+// PutPack makes a boot pack the current one of its version and class. Its pieces and its map must be durable, and the
+// lock must be held. Running boots may still read the previous pack, so it is recorded as replaced; see CollectPacks.
 func (d *Dir) PutPack(v fleet.Digest, r bootpack.Record) error { return d.ReplacePack(v, r, r.Made) }
 
-// ReplacePack is PutPack at a moment later than that which the record tells: boots were given the pack before until
-// now.
+// ReplacePack is PutPack with another time of replacement than that in the record: boots were given the previous pack
+// until now.
 func (d *Dir) ReplacePack(v fleet.Digest, r bootpack.Record, now time.Time) error {
 	p, err := d.packs(v)
 	if err != nil {
@@ -59,7 +59,7 @@ func (d *Dir) ReplacePack(v fleet.Digest, r bootpack.Record, now time.Time) erro
 	return d.putPacks(v, p)
 }
 
-// SignPacks replaces the signatures of a version's packs by what renew makes of each. The lock is held.
+// SignPacks replaces the signatures of a version's packs with those that renew returns. The lock must be held.
 func (d *Dir) SignPacks(v fleet.Digest, renew func(bootpack.Record) (string, error)) error {
 	p, err := d.packs(v)
 	if err != nil || len(p.Packs) == 0 {

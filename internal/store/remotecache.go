@@ -17,11 +17,11 @@ import (
 	"pando/internal/chunk"
 )
 
-// remoteCache is what a Dir has beside its directory when it is the cache of a Remote.
+// remoteCache is the part of a Dir that exists only if the Dir is the cache of a Remote.
 type remoteCache struct {
 	dir      *Dir
 	remote   Remote
-	lease    atomic.Pointer[heldLease] // of this process, while it writes
+	lease    atomic.Pointer[heldLease] // set while this process writes
 	bound    cacheBound
 	sidecars sidecarCache
 
@@ -29,7 +29,7 @@ type remoteCache struct {
 	fetching map[chunk.ID]*fetch
 }
 
-// fetch is one object on its way from the Remote, and those who wait for it.
+// fetch is the download of one object, for which several callers may wait.
 type fetch struct {
 	done chan struct{}
 	err  error
@@ -48,16 +48,16 @@ func newRemoteCache(d *Dir, remote Remote, size int64) (*remoteCache, error) {
 	return f, f.bound.measure()
 }
 
-// temporary is where objects are written that come from the Remote. It is not where writers have theirs, which the next
-// writer clears.
+// temporary returns the directory for downloads. It is not the directory for new objects, which the next writer
+// clears.
 func (f *remoteCache) temporary() string { return filepath.Join(f.dir.path, "fetching") }
 
-// fetch brings an object into the directory, once for all who want it.
+// fetch downloads an object into the directory, once for all callers that want it.
 func (f *remoteCache) fetch(ctx context.Context, id chunk.ID) error {
 	f.mu.Lock()
 	c, there := f.fetching[id]
 	if !there {
-		if _, ok := f.dir.statFile(id); ok { // it came between a look into the directory and this one
+		if _, ok := f.dir.statFile(id); ok { // another caller may have downloaded it meanwhile
 			f.mu.Unlock()
 			return nil
 		}
@@ -66,7 +66,7 @@ func (f *remoteCache) fetch(ctx context.Context, id chunk.ID) error {
 	}
 	f.mu.Unlock()
 	if !there {
-		go func() { // it goes on when the first one who asked does not wait any more
+		go func() { // the download continues even if the first caller stops waiting
 			ctx, cancel := remoteContext()
 			defer cancel()
 			c.err = f.bring(ctx, id)
@@ -84,8 +84,8 @@ func (f *remoteCache) fetch(ctx context.Context, id chunk.ID) error {
 	}
 }
 
-// Attempts at an object that broke off in the middle, and the pause between them. The beginning of each is repeated
-// by the Remote itself.
+// Attempts at an object whose download broke off, and the pause between them. The Remote itself retries a request
+// that got no answer.
 const (
 	bringTries = 4
 	bringPause = 250 * time.Millisecond
@@ -109,8 +109,8 @@ func (f *remoteCache) bring(ctx context.Context, id chunk.ID) (err error) {
 	return fmt.Errorf("object %s from %s: %w", id, f.remote.Name(), err)
 }
 
-// bringOnce writes an object beside the others and renames it when it is what its name says, and durable: it is
-// sent from there without being looked at.
+// bringOnce downloads an object to a temporary file and verifies it. It makes the file durable and renames it,
+// because the file will be sent without being verified again.
 func (f *remoteCache) bringOnce(ctx context.Context, id chunk.ID) (n int64, err error) {
 	in, err := f.remote.Get(ctx, ObjectName(id))
 	if err != nil {
@@ -121,7 +121,7 @@ func (f *remoteCache) bringOnce(ctx context.Context, id chunk.ID) (n int64, err 
 	if err != nil {
 		return 0, explain(err, f.dir.path)
 	}
-	defer os.Remove(out.Name()) // it has another name by then if all went well
+	defer os.Remove(out.Name()) // after success the file has another name
 	defer out.Close()
 	sum := sha256.New()
 	if n, err = io.Copy(io.MultiWriter(out, sum), in); err != nil {
@@ -136,7 +136,7 @@ func (f *remoteCache) bringOnce(ctx context.Context, id chunk.ID) (n int64, err 
 	return n, explain(err, f.dir.path)
 }
 
-// read is a whole object from the Remote, past the cache, verified.
+// read reads an object from the Remote, not from the cache, and verifies it.
 func (f *remoteCache) read(ctx context.Context, id chunk.ID) ([]byte, error) {
 	b, err := f.readName(ctx, ObjectName(id))
 	if err != nil {
@@ -156,7 +156,7 @@ func (f *remoteCache) readName(ctx context.Context, name string) ([]byte, error)
 	return b.Bytes(), err
 }
 
-// open is the file of an object, which f is if it is in the directory.
+// open returns f, or downloads the object if err says that f does not exist.
 func (f *remoteCache) open(id chunk.ID, file *os.File, err error) (*os.File, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		ctx, cancel := remoteContext()
@@ -172,14 +172,14 @@ func (f *remoteCache) open(id chunk.ID, file *os.File, err error) (*os.File, err
 	return file, nil
 }
 
-// used notes that an object is read.
+// used records that an object is being read.
 func (f *remoteCache) used(file *os.File) {
 	if info, err := file.Stat(); err == nil {
 		f.bound.touch(file, info)
 	}
 }
 
-// get is an object that the directory has not, or has with wrong bytes.
+// get downloads an object that the directory does not have, or has with wrong bytes.
 func (f *remoteCache) get(ctx context.Context, id chunk.ID) ([]byte, error) {
 	f.forget(id)
 	if err := f.fetch(ctx, id); err != nil {
@@ -192,7 +192,7 @@ func (f *remoteCache) get(ctx context.Context, id chunk.ID) ([]byte, error) {
 	return b, id.Verify(b)
 }
 
-// stat is the size of an object. A writer wants to know what the Remote has, anybody else whether it can be read.
+// stat returns the size of an object. For a writer only the Remote counts, for others also the cache.
 func (f *remoteCache) stat(id chunk.ID) (int64, bool) {
 	if f.lease.Load() == nil {
 		if size, ok := f.dir.statFile(id); ok {

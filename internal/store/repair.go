@@ -15,8 +15,8 @@ import (
 	"pando/internal/image"
 )
 
-// RepairSource is another store, which has what this one lost. Nothing it sends is believed: objects are checked
-// against their names, manifests against theirs and their signatures against the site's key.
+// RepairSource is another store from which missing files can be fetched. It is not trusted: objects and manifests are
+// checked against their names, and manifests against their signatures.
 type RepairSource interface {
 	Origin
 	// Version returns a manifest and its signature, unverified.
@@ -35,7 +35,7 @@ func (c *checker) repair(ctx context.Context, v fleet.Digest, u Use, what string
 			return ctx.Err()
 		}
 		if err != nil {
-			continue // what no source has is told of as a problem
+			continue // if no source has it, the caller reports a problem
 		}
 		if err := c.dir.put(u.ID, got.Stored()); err != nil {
 			return err
@@ -53,7 +53,7 @@ func (c *checker) fixed(v fleet.Digest, id chunk.ID, format string, args ...any)
 	c.report.Fixed = append(c.report.Fixed, Problem{Version: v, Object: id, Text: fmt.Sprintf(format, args...)})
 }
 
-// fetchVersion finds a manifest that is what its name says and that the site signed.
+// fetchVersion fetches a manifest that matches its name and has a trusted signature.
 func (c *checker) fetchVersion(ctx context.Context, digest fleet.Digest) (v Version, from string, ok bool) {
 	for _, s := range c.From {
 		v, err := s.Version(ctx, digest)
@@ -68,7 +68,7 @@ func (c *checker) fetchVersion(ctx context.Context, digest fleet.Digest) (v Vers
 	return Version{}, "", false
 }
 
-// put gives an object its place, whatever is there. The lock is held.
+// put writes an object and replaces an existing one. The lock must be held.
 func (d *Dir) put(id chunk.ID, stored []byte) error {
 	if d.cache != nil {
 		return d.cache.put(id, stored)
@@ -90,10 +90,10 @@ func (d *Dir) put(id chunk.ID, stored []byte) error {
 	return nil
 }
 
-// DirSource is a store in another directory, as a RepairSource.
+// DirSource is a RepairSource that reads a store in another directory.
 type DirSource struct{ *Dir }
 
-// Name is the directory.
+// Name returns the directory.
 func (b DirSource) Name() string { return b.path }
 
 // Get reads an object.
@@ -110,10 +110,10 @@ func (b DirSource) Version(_ context.Context, v fleet.Digest) (Version, error) {
 	return b.GetVersion(v)
 }
 
-// RemoteSource is a store in a Remote, as a RepairSource.
+// RemoteSource is a RepairSource that reads a store in a Remote.
 type RemoteSource struct{ In Remote }
 
-// Name is the Remote's.
+// Name returns the name of the Remote.
 func (a RemoteSource) Name() string { return a.In.Name() }
 
 // Get reads an object.
@@ -125,7 +125,7 @@ func (a RemoteSource) Get(ctx context.Context, r chunk.Request) (chunk.Verified,
 	return chunk.Check(r.ID, stored)
 }
 
-// Version reads a manifest and what is beside it.
+// Version reads a manifest and its signature.
 func (a RemoteSource) Version(ctx context.Context, digest fleet.Digest) (v Version, err error) {
 	v.Digest = digest
 	name := manifestsPrefix + strings.TrimPrefix(string(digest), "sha256:")
@@ -143,7 +143,7 @@ func (a RemoteSource) Version(ctx context.Context, digest fleet.Digest) (v Versi
 	return v, err
 }
 
-// readRemote reads a name that has no more than so many bytes.
+// readRemote reads a name with at most most bytes.
 func readRemote(ctx context.Context, r Remote, name string, most int64) ([]byte, error) {
 	in, err := r.Get(ctx, name)
 	if err != nil {
@@ -160,7 +160,7 @@ func readRemote(ctx context.Context, r Remote, name string, most int64) ([]byte,
 // maxManifest bounds a manifest or signature that is fetched, in bytes. A manifest with every usual NIC has 20 KB.
 const maxManifest = 4 << 20
 
-// Version fetches a manifest and its signature from a server of Pando. They are not verified.
+// Version fetches a manifest and its signature from a Pando server. They are not verified.
 func (h *HTTP) Version(ctx context.Context, digest fleet.Digest) (v Version, err error) {
 	v.Digest = digest
 	name := strings.TrimSuffix(h.URL, "/") + "/m/" + strings.TrimPrefix(string(digest), "sha256:")

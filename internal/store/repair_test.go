@@ -17,7 +17,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// twoStores are a store with a version, a pack and something unused, and a copy of it.
+// twoStores returns a store with a version, a pack and an unused object, and a copy of it.
 func twoStores(t *testing.T) (d, copied *Dir, v fleet.Digest, public string) {
 	t.Helper()
 	pub, key, err := minisign.GenerateKey(nil)
@@ -38,7 +38,7 @@ func twoStores(t *testing.T) (d, copied *Dir, v fleet.Digest, public string) {
 	return d, copied, version.Digest, pub.String()
 }
 
-// files are all files of objects and manifests.
+// files lists all files of objects and manifests.
 func files(t *testing.T, d *Dir) (out []string) {
 	t.Helper()
 	for _, dir := range []string{d.objects(), d.manifests()} {
@@ -55,14 +55,14 @@ func files(t *testing.T, d *Dir) (out []string) {
 	return out
 }
 
-// repairSource are the files that another test looks at: TestFlippedBitBesideAManifest.
+// repairSource reports whether TestFlippedBitBesideAManifest tests the file, and not this test.
 func repairSource(path string) bool {
 	return strings.HasSuffix(path, provenanceSuffix) || strings.HasSuffix(path, packsSuffix) ||
 		strings.HasSuffix(path, sumsSuffix)
 }
 
-// A bit that flips anywhere is found, named by version, and fixed from another store; what nobody else has is
-// taken out.
+// TestFlippedBitIsFoundAndRepaired: a flipped bit anywhere is found, reported with the version, and repaired from
+// another store; an object that no store has is removed.
 func TestFlippedBitIsFoundAndRepaired(t *testing.T) {
 	d, copied, v, public := twoStores(t)
 	server := serveStore(t, copied)
@@ -103,7 +103,7 @@ func TestFlippedBitIsFoundAndRepaired(t *testing.T) {
 	}
 }
 
-// repair repairs a store and checks that nothing is left to repair.
+// repair repairs a store and checks that no problem is left.
 func repair(t *testing.T, d *Dir, v fleet.Digest, public string, from []RepairSource) {
 	t.Helper()
 	r, err := d.Inspect(
@@ -118,7 +118,7 @@ func repair(t *testing.T, d *Dir, v fleet.Digest, public string, from []RepairSo
 	}
 }
 
-// serveStore is a web server over a copy of a store, as a peer server is one.
+// serveStore starts a web server with a copy of a store, like another Pando server.
 func serveStore(t *testing.T, d *Dir) *HTTP {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -143,7 +143,7 @@ func serveStore(t *testing.T, d *Dir) *HTTP {
 	return &HTTP{URL: s.URL, Client: s.Client()}
 }
 
-// A store that lost everything but the knowledge of what it had gets all of it again.
+// TestRepairOfAnEmptyStore: a store that lost everything gets all versions back whose digests are known.
 func TestRepairOfAnEmptyStore(t *testing.T) {
 	_, copied, v, public := twoStores(t)
 	d := newDir(t)
@@ -154,7 +154,8 @@ func TestRepairOfAnEmptyStore(t *testing.T) {
 	repair(t, d, v, public, []RepairSource{DirSource{newDir(t)}, serveStore(t, copied)})
 }
 
-// Bytes that are wrong in the other store as well are not taken, and the file goes, so that a build writes it again.
+// TestRepairBelievesNobody: wrong bytes in the other store are refused, and the file is removed, so that a build
+// writes it again.
 func TestRepairBelievesNobody(t *testing.T) {
 	d, copied, v, public := twoStores(t)
 	var chunks []Use

@@ -11,15 +11,15 @@ import (
 	"pando/internal/chunk"
 )
 
-// Retry asks a source for ever: a read of the root must not fail while a source may still come back. It waits
-// longer after each failure, with jitter so that the nodes of a site do not come back in step. When any
-// request succeeds, the others that wait try at once.
+// Retry asks a source without end: a read of the root must not fail while a source may still come back. It waits
+// longer after each failure, with jitter so that the nodes of a site do not retry in step. When a request succeeds,
+// all waiting ones try at once.
 type Retry struct {
 	from chunk.Source
 	log  *slog.Logger
 
 	mu   sync.Mutex
-	wake chan struct{} // closed and replaced when a request succeeded that had failed before
+	wake chan struct{} // closed and replaced when a request succeeds after failures
 }
 
 // NewRetry returns a Retry over from.
@@ -27,15 +27,14 @@ func NewRetry(from chunk.Source, log *slog.Logger) *Retry {
 	return &Retry{from: from, log: log, wake: make(chan struct{})}
 }
 
-// The pause before the second attempt, and the longest one. The longest is what a node may add to an outage,
-// and forty nodes that ask every two seconds are no load.
+// The pause before the second attempt, and the longest pause, which bounds how much an outage is prolonged.
 const (
 	pauseFirst = 100 * time.Millisecond
 	pauseMost  = 2 * time.Second
 )
 
-// pause is the time to wait before the given attempt (1 is the first repetition), between half of its nominal
-// value and all of it. random returns a number in [0,n).
+// pause returns the time before an attempt (1 is the first repetition): between half of its nominal value and all of
+// it. random returns a number in [0,n).
 func pause(attempt int, random func(n int64) int64) time.Duration {
 	p := pauseFirst
 	for ; attempt > 1 && p < pauseMost; attempt-- {
@@ -45,8 +44,8 @@ func pause(attempt int, random func(n int64) int64) time.Duration {
 	return p/2 + time.Duration(random(int64(p/2)+1))
 }
 
-// Get retries until it has the object or ctx is done. If the request is Optional it also returns when no source has the
-// object, or all sources that have it send wrong bytes.
+// Get retries until it has the object or ctx is done. If the request is Optional, it also returns if no source has
+// the object, or if all sources that have it send wrong bytes.
 func (r *Retry) Get(ctx context.Context, req chunk.Request) (chunk.Verified, error) {
 	req.Attempt = 0
 	for {
@@ -65,7 +64,7 @@ func (r *Retry) Get(ctx context.Context, req chunk.Request) (chunk.Verified, err
 			return chunk.Verified{}, err
 		}
 		req.Attempt++
-		// The first failure and then about one a minute: an outage shall not fill the kernel's log.
+		// Log the first failure and then about one each minute, so that an outage does not fill the kernel's log.
 		if req.Attempt == 1 || req.Attempt%32 == 0 {
 			r.log.Warn("waiting for an object", "object", req.ID.Name(), "attempt", req.Attempt, "err", err)
 		}
@@ -78,7 +77,7 @@ func (r *Retry) Get(ctx context.Context, req chunk.Request) (chunk.Verified, err
 	}
 }
 
-// final reports whether another attempt cannot help.
+// final reports whether another attempt cannot succeed.
 func final(err error) bool {
 	var wrong *chunk.WrongBytesError
 	return errors.Is(err, ErrMissing) || errors.As(err, &wrong)

@@ -12,32 +12,32 @@ import (
 	"time"
 )
 
-// sidecarCache reads the manifests and sidecars of a Remote. Another server may change a sidecar, so each is asked
-// for again now and then; when the Remote does not answer, what was read last is still true enough to boot with.
+// sidecarCache reads the manifests and sidecars of a Remote. Another server may change a sidecar, so each is read
+// again after some seconds. If the Remote does not answer, the last copy is good enough to boot with.
 type sidecarCache struct {
 	cache *remoteCache
 
 	mu    sync.Mutex
 	known map[string]cachedSidecar
-	away  time.Time // until then the Remote is not asked for what there is a copy of
+	away  time.Time // until then existing copies are used without asking the Remote
 }
 
 type cachedSidecar struct {
-	data  []byte // nil: there is no such file
+	data  []byte // nil: the file does not exist
 	asked time.Time
 }
 
-// How long an answer is good for, and how many are remembered. Each hello of a node reads some of them.
+// How long an answer is valid, and how many are kept. Each registration of a node reads some of them.
 const (
 	sidecarFresh = 5 * time.Second
 	sidecarsMost = 1024
-	sidecarWait  = 5 * time.Second  // for an answer, when there is a copy
-	sidecarAway  = 30 * time.Second // after none came
+	sidecarWait  = 5 * time.Second  // for an answer, if there is a copy
+	sidecarAway  = 30 * time.Second // pause after no answer came
 )
 
 func (s *sidecarCache) read(path string) ([]byte, error) {
 	name := s.cache.dir.remoteName(path)
-	s.mu.Lock() // two who want the same wait for one answer
+	s.mu.Lock() // concurrent readers of a name wait for one answer
 	defer s.mu.Unlock()
 	k, ok := s.known[name]
 	if !ok || time.Since(k.asked) > sidecarFresh {
@@ -57,7 +57,7 @@ func (s *sidecarCache) read(path string) ([]byte, error) {
 	return k.data, nil
 }
 
-// askAgain forgets the answers about some names.
+// askAgain drops the answers for some names.
 func (s *sidecarCache) askAgain(paths []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +66,7 @@ func (s *sidecarCache) askAgain(paths []string) {
 	}
 }
 
-// ask reads a name, nil if there is none, and keeps a copy in the directory.
+// ask reads a name from the Remote and keeps a copy in the directory. It returns nil if the name does not exist.
 func (s *sidecarCache) ask(name, path string) ([]byte, error) {
 	wait := remoteTime
 	kept, keptErr := os.ReadFile(path)
@@ -93,7 +93,7 @@ func (s *sidecarCache) ask(name, path string) ([]byte, error) {
 	return data, nil
 }
 
-// write puts a file. The lease is held.
+// write writes a file. The lease must be held.
 func (s *sidecarCache) write(path string, data []byte) error {
 	if err := s.cache.held(); err != nil {
 		return err
@@ -107,7 +107,7 @@ func (s *sidecarCache) write(path string, data []byte) error {
 	return s.cache.remote.Put(ctx, name, data)
 }
 
-// remove removes a file. The lease is held.
+// remove removes a file. The lease must be held.
 func (s *sidecarCache) remove(path string) error {
 	if err := s.cache.held(); err != nil {
 		return err
@@ -124,8 +124,8 @@ func (s *sidecarCache) remove(path string) error {
 	return ignoreMissing(os.Remove(path))
 }
 
-// modified is when a file was put last, by the clock of the service; zero when there is none. One that cannot be
-// asked for may have been put just now.
+// modified returns when a file was last written, by the clock of the service; zero if it does not exist, and now if
+// the service does not answer.
 func (s *sidecarCache) modified(path string) time.Time {
 	ctx, cancel := remoteContext()
 	defer cancel()

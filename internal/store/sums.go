@@ -12,17 +12,18 @@ import (
 	"pando/internal/fleet"
 )
 
-// sumsSuffix is the file that proves what stands beside a manifest. A manifest and an object are proved by their
-// names, these by nothing else: a provenance may have any text, and of a signature only some of the bytes count.
+// sumsSuffix is the file with the digests of a manifest's sidecars. Manifests and objects have their digests as
+// names. Damage to a sidecar would not be noticed otherwise: a provenance may be any text, and a signature is only
+// partly significant.
 const sumsSuffix = ".sums"
 
-// sums are the SHA-256 in hex that a sidecar may have, by its suffix: that of what it has and that of what is about
-// to replace it, for its writer may die in between.
+// sums maps a sidecar's suffix to the SHA-256 digests (hex) that it may have: that of the present content and, in
+// case the writer dies in between, that of the next content.
 type sums map[string][]string
 
 var errSums = errors.New("the sums of its sidecars were changed")
 
-// sumsOf reads those of a version; one that has none, written by an older release, has no sums and no error.
+// sumsOf reads the sums of a version. A version by an older release has none, which is no error.
 func (d *Dir) sumsOf(v fleet.Digest) (sums, error) {
 	b, err := d.readFile(d.sidecar(v, sumsSuffix))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -34,7 +35,7 @@ func (d *Dir) sumsOf(v fleet.Digest) (sums, error) {
 	return decodeSums(b)
 }
 
-// decodeSums reads lines as sha256sum prints them; the last one is that of those before it.
+// decodeSums decodes lines in the format of sha256sum. The last line is the digest of the lines before it.
 func decodeSums(b []byte) (sums, error) {
 	text, last, ok := cutLast(string(b))
 	if !ok || last != sumLine([]byte(text), sumsSuffix) {
@@ -51,7 +52,7 @@ func decodeSums(b []byte) (sums, error) {
 	return s, nil
 }
 
-// cutLast cuts off the last line.
+// cutLast splits off the last line.
 func cutLast(text string) (before, last string, ok bool) {
 	if !strings.HasSuffix(text, "\n") {
 		return "", "", false
@@ -77,19 +78,19 @@ func hexSum(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// sidecars are the files beside a manifest that have sums.
+// sidecars are the suffixes of the sidecars that have sums.
 var sidecars = []string{signatureSuffix, provenanceSuffix, packsSuffix}
 
-// wrong reports whether a sidecar is none of those that were written; of one that has no sum nothing is known.
+// wrong reports whether a sidecar has none of its digests. Without a digest it returns false.
 func (s sums) wrong(suffix string, data []byte) bool {
 	return len(s[suffix]) > 0 && !slices.Contains(s[suffix], hexSum(data))
 }
 
-// putSidecar replaces a sidecar: its sum first, beside that of what is there now. The lock is held.
+// putSidecar replaces a sidecar. It first adds the new digest to the sums. The lock must be held.
 func (d *Dir) putSidecar(v fleet.Digest, suffix string, data []byte) error {
 	s, err := d.sumsOf(v)
 	if errors.Is(err, errSums) {
-		s, err = sums{}, nil // what stands beside it counts as written; Check has told of it
+		s, err = sums{}, nil // the present sidecars count as correct; Check has reported the damage
 	}
 	if err != nil {
 		return err

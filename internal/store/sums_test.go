@@ -10,7 +10,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// flipped damages one bit of a file, and puts it back.
+// flipped flips one bit of a file, calls then, and restores the file.
 func flipped(t *testing.T, path string, good []byte, at int, then func()) {
 	t.Helper()
 	bad := bytes.Clone(good)
@@ -24,8 +24,8 @@ func flipped(t *testing.T, path string, good []byte, at int, then func()) {
 	}
 }
 
-// A bit that flips in any byte of what stands beside a manifest is found, and told with the version and the file;
-// the other store brings provenance and signature back as they were, and the server makes boot packs again.
+// TestFlippedBitBesideAManifest: a flipped bit in any byte of a sidecar is found and reported with version and file.
+// Provenance and signature are restored from the other store, and the server makes boot packs again.
 func TestFlippedBitBesideAManifest(t *testing.T) {
 	d, copied, v, public := twoStores(t)
 	for _, suffix := range []string{signatureSuffix, provenanceSuffix, packsSuffix, sumsSuffix} {
@@ -76,7 +76,8 @@ func besideIsRepaired(t *testing.T, d, copied *Dir, v fleet.Digest, public, suff
 	}
 }
 
-// What nobody else has is told of with what to do, and stays for people to read; a signature that is good stays too.
+// TestDamagedSidecarThatNobodyHas: damage that no other store can repair is reported with what to do. The file stays
+// for people to read; a valid signature stays, too.
 func TestDamagedSidecarThatNobodyHas(t *testing.T) {
 	d, _, v, public := twoStores(t)
 	path := d.sidecar(v, provenanceSuffix)
@@ -109,7 +110,7 @@ func TestDamagedSidecarThatNobodyHas(t *testing.T) {
 	}
 }
 
-// A version that an older release wrote has no sums: nothing is wrong with it, and the repair makes them.
+// TestVersionWithoutSums: a version by an older release has no sums. That is no fault, and a repair writes them.
 func TestVersionWithoutSums(t *testing.T) {
 	d, _, v, public := twoStores(t)
 	if err := os.Remove(d.sidecar(v, sumsSuffix)); err != nil {

@@ -13,27 +13,25 @@ import (
 	"pando/internal/fleet"
 )
 
-// SweepOptions say what Sweep leaves.
+// SweepOptions says what Sweep keeps.
 type SweepOptions struct {
-	Hold   func(fleet.Digest) bool // versions that stay, however old
-	Before time.Time               // what was written at this time or later stays: somebody may be about to name it
-	DryRun bool                    // only tell
+	Hold   func(fleet.Digest) bool // versions to keep, whatever their age
+	Before time.Time               // keep what was written at this time or later: a manifest that names it may follow
+	DryRun bool                    // only report
 }
 
 // Swept is what Sweep removed, or would remove.
 type Swept struct {
 	Versions []fleet.Digest // in order of digest
-	Objects  int            // that no version and no boot pack names any more
-	Bytes    int64          // theirs
-	Fresh    int            // objects that nothing names and that are too young to go
-	Kept     int64          // bytes of these
+	Objects  int            // objects that no version and no boot pack names
+	Bytes    int64          // bytes of Objects
+	Fresh    int            // objects that nothing names, but that are too new to be removed
+	Kept     int64          // bytes of Fresh
 }
 
-// Sweep removes the versions that are not held, and then the objects that nothing names. The lock is held.
-//
-// A manifest goes before anything it names, and is gone for good before the first object goes; so at any moment a
-// manifest that can be read is a version that is whole. A store in which a version that stays cannot be read whole
-// keeps all its objects.
+// Sweep removes the versions that are not held, then the objects that nothing names. The lock must be held. The
+// removal of manifests is durable before the first object is removed, so a manifest that can be read is always
+// complete. If a version that stays cannot be read, Sweep keeps everything.
 func (d *Dir) Sweep(ctx context.Context, opt SweepOptions) (s Swept, err error) {
 	defer func() {
 		if err != nil {
@@ -65,7 +63,7 @@ func (d *Dir) Sweep(ctx context.Context, opt SweepOptions) (s Swept, err error) 
 	return s, d.remove(ctx, s.Versions, gone)
 }
 
-// unheld reports whether a version may go.
+// unheld reports whether a version may be removed.
 func (d *Dir) unheld(v fleet.Digest, opt SweepOptions) bool {
 	if opt.Hold(v) {
 		return false
@@ -90,7 +88,7 @@ func (d *Dir) unnamed(
 ) (gone []chunk.ID, err error) {
 	err = d.eachFile(ctx, func(f objectFile) error {
 		switch {
-		case !f.ok, needed[f.id]: // Check tells of what is no object
+		case !f.ok, needed[f.id]: // Check reports files that are no objects
 		case !f.modified.Before(before):
 			s.Fresh++
 			s.Kept += f.size
@@ -104,7 +102,7 @@ func (d *Dir) unnamed(
 	return gone, err
 }
 
-// EachObject tells the size in bytes of every object.
+// EachObject calls each with every object and its size in bytes.
 func (d *Dir) EachObject(ctx context.Context, each func(id chunk.ID, size int64)) error {
 	err := d.eachFile(ctx, func(f objectFile) error {
 		if f.ok {
@@ -125,7 +123,7 @@ func (d *Dir) remove(ctx context.Context, versions []fleet.Digest, objects []chu
 			return err
 		}
 	}
-	if len(versions) > 0 { // or a power cut brings a manifest back whose objects are gone
+	if len(versions) > 0 { // a power cut must not bring back a manifest whose objects were removed
 		if err := d.disk.Sync(d.manifests()); err != nil {
 			return err
 		}
@@ -144,7 +142,7 @@ func (d *Dir) remove(ctx context.Context, versions []fleet.Digest, objects []chu
 // removeMost is how many objects a bucket removes with one request.
 const removeMost = 1000
 
-// removeSidecars removes what stands beside a manifest that is not there, also of a version whose writer died.
+// removeSidecars removes sidecars without a manifest, including those that a killed writer left.
 func (d *Dir) removeSidecars() error {
 	files, err := d.manifestFiles()
 	if err != nil {

@@ -54,7 +54,8 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// What a writer uses again counts as written now: its manifest comes later.
+// TestSweepSparesWhatIsUsedAgain: an object that a writer uses again counts as written now, because its manifest
+// follows.
 func TestSweepSparesWhatIsUsedAgain(t *testing.T) {
 	d := newDir(t)
 	id := putObject(t, d, []byte("used again"))
@@ -73,7 +74,7 @@ func TestSweepSparesWhatIsUsedAgain(t *testing.T) {
 	}
 }
 
-// What a version that stays cannot tell may be any object.
+// TestSweepOfABrokenStore: a kept version that cannot be read may need any object.
 func TestSweepOfABrokenStore(t *testing.T) {
 	d := newDir(t)
 	_, key, err := minisign.GenerateKey(nil)

@@ -5,12 +5,11 @@ import (
 	"time"
 )
 
-// TimeoutFloor is the shortest time-out that makes sense in this network at the moment. On a saturated link a server
-// may be silent for seconds and still be alive, so no request gives up earlier than this. The zero value, and nil,
-// have no floor.
+// TimeoutFloor is the shortest useful time-out in this network at the moment. On a saturated link a working server
+// may be silent for seconds, so no request gives up earlier. The zero value and nil have no floor.
 type TimeoutFloor struct{ d atomic.Int64 }
 
-// Set replaces the floor; a negative one is 0.
+// Set replaces the floor; a negative value counts as 0.
 func (s *TimeoutFloor) Set(d time.Duration) { s.d.Store(int64(max(d, 0))) }
 
 // AtLeast returns the usual time-out, or the floor if that is longer.

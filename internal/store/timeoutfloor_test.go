@@ -26,8 +26,8 @@ func TestSlow(t *testing.T) {
 	}
 }
 
-// On links that are known to be slow a server that is silent for long is not given up, with another one to turn to
-// and without.
+// TestFailoverOnSlowLinks: on a link that is known to be slow, a silent server is not given up early, with or without
+// another source.
 func TestFailoverOnSlowLinks(t *testing.T) {
 	for _, c := range []struct {
 		sources    int
@@ -56,8 +56,8 @@ func TestFailoverOnSlowLinks(t *testing.T) {
 	}
 }
 
-// A connection that takes long to come about, as one does when its packets wait behind others, is waited for where
-// that was told.
+// TestDialOnSlowLinks: a connection that takes long, because its packets are queued behind others, is waited for if
+// the floor says so.
 func TestDialOnSlowLinks(t *testing.T) {
 	for told, want := range map[time.Duration]time.Duration{0: dialTime, 20 * time.Second: 20 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {

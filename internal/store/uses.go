@@ -9,10 +9,10 @@ import (
 	"pando/internal/image"
 )
 
-// Part is what an object is to a version.
+// Part says what an object is for a version.
 type Part string
 
-// The parts of a version, in the order in which Uses tells them.
+// The parts of a version, in the order in which Uses reports them.
 const (
 	PartKernel  Part = "kernel"
 	PartDrivers Part = "drivers"
@@ -25,13 +25,13 @@ const (
 type Use struct {
 	Part  Part
 	ID    chunk.ID
-	Size  int64 // bytes of the object; -1: the version does not say
-	Start int64 // of a chunk: the offset of its raw bytes in the root, in bytes
-	Raw   int64 // of a chunk: how many raw bytes
+	Size  int64 // bytes of the object; -1: unknown
+	Start int64 // of a chunk: offset of its raw bytes in the root
+	Raw   int64 // of a chunk: number of its raw bytes
 }
 
-// Uses tells every object that a version names, one that is named twice twice. Its boot packs are not part of it,
-// see PackUses. The error is fs.ErrNotExist when the manifest or what leads to the chunks is not there.
+// Uses calls each for every object that a version names; an object may occur several times. It does not include boot
+// packs, see PackUses. The error is fs.ErrNotExist if the manifest or a part of the index is missing.
 func (d *Dir) Uses(ctx context.Context, digest fleet.Digest, each func(Use)) error {
 	v, err := d.GetVersion(digest)
 	if err != nil && v.Manifest == nil {
@@ -44,7 +44,7 @@ func (d *Dir) Uses(ctx context.Context, digest fleet.Digest, each func(Use)) err
 	return d.UsesOf(ctx, m, each)
 }
 
-// UsesOf is Uses for a manifest that was read already.
+// UsesOf is Uses for a decoded manifest.
 func (d *Dir) UsesOf(ctx context.Context, m image.Manifest, each func(Use)) error {
 	if !m.IsExtension() {
 		each(Use{Part: PartKernel, ID: m.Kernel.Object, Size: m.Kernel.Size})
@@ -81,8 +81,8 @@ func (d *Dir) UsesOf(ctx context.Context, m image.Manifest, each func(Use)) erro
 	return nil
 }
 
-// PackUses tells the maps and pieces of a version's boot packs, also of those that were replaced. A map that is
-// gone or damaged has no pieces: nobody can use them.
+// PackUses calls each for the maps and pieces of a version's boot packs, including replaced ones. It skips the pieces
+// of a map that is missing or damaged: no node can use them.
 func (d *Dir) PackUses(ctx context.Context, v fleet.Digest, each func(id chunk.ID)) error {
 	p, err := d.packs(v)
 	if err != nil {

@@ -12,21 +12,21 @@ import (
 	"pando/internal/chunk"
 )
 
-// maxVerified bounds how many files are remembered as whole.
+// maxVerified bounds how many verified files are remembered.
 const maxVerified = 4096
 
-// verified remembers which files of objects were read and had the bytes of their names.
+// verified remembers which object files were read and matched their names.
 type verified struct {
 	mu    sync.Mutex
 	whole map[chunk.ID]stamp
 }
 
-// stamp tells a file that was changed or replaced from the one that was read.
+// stamp identifies a file's state, to notice that it was changed or replaced.
 type stamp struct {
 	size    int64
 	inode   uint64
 	modTime time.Time
-	changed syscall.Timespec // of the inode: who sets the other time cannot set this one
+	changed syscall.Timespec // change time of the inode, which, unlike the modification time, no program can set
 }
 
 func stampOf(f *os.File) (stamp, error) {
@@ -41,8 +41,8 @@ func stampOf(f *os.File) (stamp, error) {
 	return s, nil
 }
 
-// CheckFile reads an object's file when it is asked for the first time, and again when the file was changed or
-// replaced. It is for what firmware executes, which verifies nothing. The error is fs.ErrNotExist, or a
+// CheckFile verifies an object's file on the first call, and again if the file was changed or replaced. It is for
+// files that firmware executes, because firmware verifies nothing. The error is fs.ErrNotExist or a
 // *chunk.WrongBytesError.
 func (d *Dir) CheckFile(id chunk.ID) error {
 	f, err := d.Open(id)
@@ -55,7 +55,7 @@ func (d *Dir) CheckFile(id chunk.ID) error {
 		return fmt.Errorf("check object %s: %w", id, bare(err))
 	}
 	d.verified.mu.Lock()
-	defer d.verified.mu.Unlock() // while it is read too: others that want to know wait for the answer
+	defer d.verified.mu.Unlock() // held during the read: concurrent callers wait for the result
 	if d.verified.whole[id] == now {
 		return nil
 	}
@@ -69,7 +69,7 @@ func (d *Dir) CheckFile(id chunk.ID) error {
 		return err
 	}
 	if after != now {
-		return nil // it is touched right now; whole as it was read, and read again next time
+		return nil // the file is being touched: what was read is good, and the next call reads it again
 	}
 	if d.verified.whole == nil || len(d.verified.whole) >= maxVerified {
 		d.verified.whole = map[chunk.ID]stamp{}

@@ -11,7 +11,7 @@ import (
 	"pando/internal/chunk"
 )
 
-// TestCheckFile: a file that was altered after it was read is read again, also where size and time are as they were.
+// TestCheckFile: a file that was changed after it was read is read again, even if its size and time are the same.
 func TestCheckFile(t *testing.T) {
 	d, err := OpenDir(t.TempDir())
 	if err != nil {

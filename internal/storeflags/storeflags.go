@@ -18,14 +18,14 @@ import (
 	"pando/internal/store/s3"
 )
 
-// Flags say where the store is kept. What `serve` and `up` were told last is written down in the data
-// directory, for `image build` and others on this machine.
+// Flags say where the store is. `serve` and `up` save their values in the data directory, so that `image build` and
+// other commands on this machine use the same store.
 type Flags struct {
 	url, endpoint, region, direct, nodeEndpoint string
 	cache                                       *output.Quantity
 }
 
-// Add gives a command the flags.
+// Add adds the flags to a command.
 func (f *Flags) Add(c *cobra.Command) {
 	fl := c.Flags()
 	fl.StringVar(
@@ -59,13 +59,13 @@ func (f *Flags) Add(c *cobra.Command) {
 	fl.Var(f.cache, "store-cache", "most bytes of a bucket's objects that are kept beside the server (default 20GB)")
 }
 
-// directoryStore is the --store of a server that had a bucket.
+// directoryStore is the value of --store that goes back from a bucket to the data directory.
 const directoryStore = "dir"
 
-// bucketFile is where the bucket of a data directory stands.
+// bucketFile returns the path of the file that names the bucket of a data directory.
 func bucketFile(data string) string { return filepath.Join(data, "bucket.json") }
 
-// Open opens the store that the flags or an earlier start named. b is nil when it is in the data directory.
+// Open opens the store that the flags or an earlier start named. b is nil if the store is in the data directory.
 func (f *Flags) Open(ctx context.Context, data string) (d *store.Dir, b *s3.Bucket, err error) {
 	if f.url == "" || f.url == directoryStore {
 		if f.endpoint != "" || f.region != "" || f.direct != "" || f.nodeEndpoint != "" || f.cache.N != 0 {
@@ -81,7 +81,7 @@ func (f *Flags) Open(ctx context.Context, data string) (d *store.Dir, b *s3.Buck
 		}
 		return openStore(ctx, data)
 	}
-	if err := server.CheckFree(data); err != nil { // before what that server goes by is changed
+	if err := server.CheckFree(data); err != nil { // the settings of a running server must not change
 		return nil, nil, err
 	}
 	c := s3.Config{
@@ -106,7 +106,7 @@ func (f *Flags) Open(ctx context.Context, data string) (d *store.Dir, b *s3.Buck
 	return d, b, store.WriteFile(bucketFile(data), append(text, '\n'), 0o644)
 }
 
-// openStore opens the store of a data directory, wherever it is kept.
+// openStore opens the store of a data directory or of the bucket that it names.
 func openStore(ctx context.Context, data string) (*store.Dir, *s3.Bucket, error) {
 	c, err := s3.Load(bucketFile(data))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -119,7 +119,8 @@ func openStore(ctx context.Context, data string) (*store.Dir, *s3.Bucket, error)
 	return openBucket(ctx, data, c)
 }
 
-// openBucket keeps its cache apart from a store in the data directory, which nothing may be removed from.
+// openBucket opens a bucket. Its cache has its own directory, because the cache removes objects and a store in the data
+// directory must keep them.
 func openBucket(ctx context.Context, data string, c s3.Config) (*store.Dir, *s3.Bucket, error) {
 	b, err := s3.Open(ctx, c)
 	if err != nil {
@@ -129,7 +130,7 @@ func openBucket(ctx context.Context, data string, c s3.Config) (*store.Dir, *s3.
 	return d, b, err
 }
 
-// OpenDir is openStore for who only writes to it and reads it.
+// OpenDir is openStore for callers that do not need the bucket.
 func OpenDir(ctx context.Context, data string) (*store.Dir, error) {
 	d, _, err := openStore(ctx, data)
 	return d, err

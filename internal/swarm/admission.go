@@ -8,22 +8,21 @@ import (
 	"pando/internal/chunk"
 )
 
-// Admission of transfers that the tracker has not granted. A slow uplink that is shared by hundreds of transfers
-// finishes none of them before its client gives up. So they wait in a queue and are sent one after the other at full
-// rate; a client that gives up leaves the queue. On a fast uplink they wait only while piece requests wait, or the
-// transfers of a few banned nodes would take most of the link.
+// Admission of transfers that the tracker has not granted. Hundreds of transfers that share a slow uplink all time out.
+// So they wait in a queue, and are sent one after the other at full rate. On a fast uplink they wait only while piece
+// requests wait, so that a few banned nodes cannot take most of the link.
 const (
-	unqueuedTime    = 20 * time.Millisecond // on a faster transfer nothing waits while no request is queued
-	admitSoonFactor = maxTransfers          // times the sending time of an object: the longest wait on a fast uplink
-	smallAhead      = maxTransfers          // pieces that may be in transfer when a small object is still sent
-	// the same on a slow uplink, where granted pieces go first
+	unqueuedTime    = 20 * time.Millisecond // a faster transfer waits only while piece requests are queued
+	admitSoonFactor = maxTransfers          // longest wait on a fast uplink, in sending times of the object
+	smallAhead      = maxTransfers          // a small object is sent while no more pieces than this are in transfer
+	// The same as admitSoonFactor for a slow uplink, where granted pieces go first.
 	admitFactor = 4 * maxTransfers
 	usualPiece  = 64 << 10 // assumed bytes of a piece
 )
 
-// admit decides about an object that nobody granted and that has been the first of its queue for so long. after is 0
-// when it is sent now, else the time until the next look. counts tells whether it occupies the uplink until
-// objectDone. Piece requests go first, because pieces are passed on by those who get them.
+// admit decides whether an ungranted object is sent now. waiting is how long it has been first in its queue. after is 0
+// to send now, else the time until the next try. counts tells whether it uses the uplink until objectDone. Piece
+// requests go first, because their nodes pass the pieces on.
 func (t *Tracker) admit(
 	now time.Duration,
 	node netip.Addr,
@@ -54,31 +53,32 @@ func (t *Tracker) admit(
 	return 0, true
 }
 
-// Pseudo pieces among the transfers: an object that nobody granted, and the pack map that a joining node fetches.
+// Pseudo pieces among the transfers: an ungranted object, and the pack map that a joining node fetches.
 const (
 	objectPiece = -2
 	mapPiece    = -1
 )
 
-// sender stands for a node whose port does not matter.
+// sender returns a key for a node whose port does not matter.
 func sender(node netip.Addr) netip.AddrPort { return netip.AddrPortFrom(node, 1) }
 
 // objectDone ends the transfer of an ungranted object or of a demand object.
 func (t *Tracker) objectDone(node netip.Addr) { t.uplink.done("", sender(node), objectPiece) }
 
-// ObjectRequest is an object that a node asks the server for.
+// ObjectRequest is a node's request to the server for an object.
 type ObjectRequest struct {
 	Node   netip.Addr
 	Object chunk.ShortID
 	Size   int64
 }
 
-// objectQueue holds requests for objects that nobody granted.
+// objectQueue holds requests for ungranted objects.
 type objectQueue struct {
 	requests []queuedObject
-	// since when the first request is first: measured from its arrival, all of a long queue would become due together
+	// When the first request became the first. Measured from their arrival, all requests of a long queue would become
+	// due together.
 	firstSince time.Duration
-	lookAt     time.Duration // the next look at the first request
+	lookAt     time.Duration // when the first request is tried next
 }
 
 type queuedObject struct {
@@ -86,8 +86,8 @@ type queuedObject struct {
 	ObjectRequest
 }
 
-// Admit reports whether an object may be sent to a node now. Otherwise it is queued, until StepObjects returns its
-// ticket.
+// Admit decides whether an object may be sent to a node now. If wait is true, the request is queued until StepObjects
+// returns its ticket.
 func (t *Tracker) Admit(now time.Duration, b ObjectRequest) (x Ticket, wait bool) {
 	if g, allowed := t.grants.all[grant{b.Node, b.Object}]; allowed {
 		if g.piece >= 0 {
@@ -122,8 +122,8 @@ func (l *objectQueue) remove(now time.Duration, i int) {
 	}
 }
 
-// StepObjects returns the tickets of the requests that may be answered now, and when to call it again, 0 when the
-// queue is empty. Call Step first: piece requests go first.
+// StepObjects returns the tickets of the requests that are admitted now, and when to call it again, 0 when the queue is
+// empty. Call Step first, because piece requests go first.
 func (t *Tracker) StepObjects(now time.Duration) (out []Ticket, wake time.Duration) {
 	l := &t.objects
 	for len(l.requests) > 0 && now >= l.lookAt {

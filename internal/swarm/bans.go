@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Limits of bans, so that nobody can fill the tracker's memory or its replies with false reports.
+// Limits of bans, so that false reports cannot fill the tracker's memory or its replies.
 const (
-	// Afterwards the address may belong to another or a repaired machine. One that still sends wrong bytes is banned
-	// again.
+	// BanFor is the time of a ban. Afterwards the address may belong to another or a repaired machine. A machine that
+	// still sends wrong bytes is banned again.
 	BanFor     = time.Hour
-	maxReports = 8    // addresses that one address may report in that time
-	maxBans    = 1024 // when there are more, the oldest ban ends
+	maxReports = 8    // addresses that one address may report within BanFor
+	maxBans    = 1024 // with more, the oldest ban ends
 	maxTold    = 256  // bans in one reply: 42 bytes each, within MaxMessage
 )
 
@@ -21,14 +21,14 @@ const (
 type bans struct {
 	reports   map[netip.Addr]corruptReports // by reported address
 	reporters map[netip.Addr]reportsBy      // by reporting address
-	// when an address was last in a swarm: a node does not escape a report by leaving first
+	// When an address left its last swarm. A node that leaves can still be reported.
 	recent map[netip.Addr]time.Duration
 	until  map[netip.Addr]time.Duration // by banned address
 	order  []netip.Addr                 // in order of the bans
-	ended  int                          // bans that have ended, and stood before the first of order
+	ended  int                          // number of bans that have ended; they preceded order[0]
 }
 
-// corruptReports are the nodes that got wrong bytes from one address.
+// corruptReports lists the nodes that got wrong bytes from one address.
 type corruptReports struct {
 	to    []netip.Addr
 	since time.Duration
@@ -54,14 +54,14 @@ func (b *bans) has(a netip.Addr) bool {
 	return ok
 }
 
-// left notes an address whose last node has left its swarm.
+// left notes that the last node of an address has left its swarm.
 func (b *bans) left(now time.Duration, a netip.Addr) {
 	if len(b.recent) < maxMembers {
 		b.recent[a] = now
 	}
 }
 
-// report counts a report, and tells whether the reported address is banned by it.
+// report counts a report, and tells whether the reported address is now banned.
 func (b *bans) report(now time.Duration, from, accused netip.Addr, enough int) bool {
 	p := b.reports[accused]
 	if b.has(from) || b.has(accused) || from == accused || slices.Contains(p.to, from) || !b.count(now, from) {
@@ -83,7 +83,7 @@ func (b *bans) report(now time.Duration, from, accused netip.Addr, enough int) b
 	return true
 }
 
-// count counts one more report of an address, and tells whether it is within the limit.
+// count counts one more report by an address, and tells whether it is within the limit.
 func (b *bans) count(now time.Duration, from netip.Addr) bool {
 	w := b.reporters[from]
 	if w.count >= maxReports || w.count == 0 && len(b.reporters) >= maxMembers {
@@ -115,16 +115,16 @@ func (b *bans) expire(now time.Duration) {
 	maps.DeleteFunc(b.recent, func(_ netip.Addr, since time.Duration) bool { return old(since) })
 }
 
-// after returns the bans that follow the first told ones, and how many are told with them.
+// after returns the bans that follow the first told ones, at most maxTold. then is the new value of told.
 func (b *bans) after(told int) (next []netip.Addr, then int) {
 	at := min(max(told-b.ended, 0), len(b.order))
 	next = slices.Clone(b.order[at:min(at+maxTold, len(b.order))])
 	return next, b.ended + at + len(next)
 }
 
-// ReportCorrupt records a report of wrong bytes, and reports whether it makes the tracker ban the reported address. A
-// reporter counts once, a banned one not at all, and one with too many reports is ignored. Nodes that only join may
-// report too. An address that was in no swarm lately is ignored, because it is never named.
+// ReportCorrupt records a report of wrong bytes, and tells whether the reported address is now banned. A reporter
+// counts once. A banned reporter, or one with too many reports, is ignored. A node that only joins may report too. A
+// report about an address that was in no swarm lately is ignored, because the tracker never names such an address.
 func (t *Tracker) ReportCorrupt(from, accused netip.Addr) bool {
 	if _, lately := t.bans.recent[accused]; !lately && !t.Has(accused) {
 		return false
@@ -142,7 +142,7 @@ func (t *Tracker) ReportCorrupt(from, accused netip.Addr) bool {
 	return true
 }
 
-// bannedSince returns the bans that a member was not told of, as many as fit into a reply.
+// bannedSince returns the bans that a member was not told yet, as many as fit into a reply.
 func (t *Tracker) bannedSince(m *member) (banned []netip.Addr) {
 	banned, m.bansTold = t.bans.after(m.bansTold)
 	return banned

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// long is an address that takes as much of a message as any does.
+// long returns an address of the greatest length in a message.
 func long(n int) netip.AddrPort {
 	a := netip.MustParseAddr("fd00:1111:2222:3333:4444:5555:6666:7777").As16()
 	a[14], a[15] = byte(n>>8)|0x80, byte(n)
 	return netip.AddrPortFrom(netip.AddrFrom16(a), 10000)
 }
 
-// banned has so many nodes banned, each by three others of its own.
+// banned bans that number of nodes, each by the reports of three other nodes.
 func banned(t *testing.T, tr *Tracker, nodes int) {
 	t.Helper()
 	for n := range nodes {
@@ -29,7 +29,8 @@ func banned(t *testing.T, tr *Tracker, nodes int) {
 	}
 }
 
-// Another machine may have the address by then, and one that still sends wrong bytes is banned again.
+// A ban ends, because another machine may have the address by then. A machine that still sends wrong bytes is banned
+// again.
 func TestBansEnd(t *testing.T) {
 	tr := newTracker()
 	bad := Announcement{Swarm: "p", Pieces: 40, Node: at(9)}
@@ -57,13 +58,13 @@ func TestBansEnd(t *testing.T) {
 	if a, _, _ := tr.Ask(BanFor+time.Minute, question(1)); !slices.Equal(a.Banned, []netip.Addr{bad.Node.Addr()}) {
 		t.Errorf("one who was told of nobody is told of %v", a.Banned)
 	}
-	// One that leaves before it is told of is banned all the same.
+	// A node that leaves before it is reported can still be banned.
 	tr = newTracker()
 	tr.Announce(0, bad)
 	if tr.Leave("p", bad.Node); !report() {
 		t.Error("it got away")
 	}
-	// Nor do reports count for ever that were too few.
+	// Reports that were too few for a ban are forgotten.
 	tr = newTracker()
 	tr.Announce(0, bad)
 	tr.ReportCorrupt(at(1).Addr(), bad.Node.Addr())
@@ -73,8 +74,8 @@ func TestBansEnd(t *testing.T) {
 	}
 }
 
-// Three addresses cannot ban everybody, and who is in no swarm cannot be banned: nobody would be protected by that,
-// and all would be told.
+// Three addresses cannot ban every node. An address that is in no swarm cannot be banned: it is never named anyway, and
+// every node would be told of the ban.
 func TestAccusationsHaveBounds(t *testing.T) {
 	tr := newTracker()
 	report := func(nodes int) (banned int) {
@@ -98,8 +99,8 @@ func TestAccusationsHaveBounds(t *testing.T) {
 	}
 }
 
-// Each answer has as many bans as it has room for; the others come with the next ones. A join that had more than a
-// message has would fail for all.
+// An answer lists as many bans as fit, and the next answers list the rest. An announcement whose reply exceeded
+// MaxMessage would fail for every node.
 func TestAnswersHaveRoomForBans(t *testing.T) {
 	tr := newTracker()
 	banned(t, tr, maxBans+100)

@@ -2,8 +2,8 @@ package swarm
 
 import "testing"
 
-// Where others wait as well, who is at the turn is granted one piece; of a pack of many pieces so many that nobody
-// has to ask for hundreds. Who has only begun may be the first of many, who all wait behind what he is sent.
+// While other requests wait, a request is granted one piece. With a large pack it is granted several, so that no node
+// sends hundreds of requests. A node that has just begun gets one: others would wait behind its pieces.
 func TestManyPiecesAreGrantedTogether(t *testing.T) {
 	for _, x := range []struct{ nodes, pieces, have, most int }{
 		{4, 1000, aloneMinPieces, 4}, {10, 1000, aloneMinPieces, 2}, {40, 1000, aloneMinPieces, 1},

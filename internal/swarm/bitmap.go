@@ -5,13 +5,13 @@ import (
 	"math/bits"
 )
 
-// Bitmap is a set of pieces: piece 0 is the lowest bit of the first byte.
+// Bitmap is a set of pieces. Piece 0 is the lowest bit of the first byte.
 type Bitmap []byte
 
-// NewBitmap returns an empty bitmap of so many pieces.
+// NewBitmap returns an empty bitmap for that number of pieces.
 func NewBitmap(pieces int) Bitmap { return make(Bitmap, (pieces+7)/8) }
 
-// Has reports whether a piece is in the set; one outside of the bitmap is not.
+// Has reports whether a piece is in the set. A piece outside of the bitmap is not.
 func (b Bitmap) Has(piece int) bool {
 	return piece >= 0 && piece>>3 < len(b) && b[piece>>3]&(1<<(piece&7)) != 0
 }
@@ -32,7 +32,7 @@ func (b Bitmap) Count() int {
 }
 
 // Compact returns b as a message carries it: the number of full bytes at its beginning, and the rest without the empty
-// bytes at its end. Nodes fetch in about the pack's order, so both are long.
+// bytes at its end. Nodes fetch in about the pack's order, so both parts that are left out are long.
 func (b Bitmap) Compact() (full int, rest Bitmap) {
 	for full < len(b) && b[full] == 0xff {
 		full++
@@ -40,7 +40,7 @@ func (b Bitmap) Compact() (full int, rest Bitmap) {
 	return full, Bitmap(bytes.TrimRight(b[full:], "\x00"))
 }
 
-// Expand is the reverse of Compact for a bitmap of so many pieces; nil when the parts do not fit.
+// Expand is the reverse of Compact for a bitmap of that number of pieces. It returns nil when the parts do not fit.
 func Expand(full int, rest Bitmap, pieces int) Bitmap {
 	b := NewBitmap(pieces)
 	if full < 0 || full > len(b) || len(rest) > len(b)-full {
@@ -53,7 +53,7 @@ func Expand(full int, rest Bitmap, pieces int) Bitmap {
 	return b
 }
 
-// fits reports whether b is a bitmap of exactly so many pieces.
+// fits reports whether b is a valid bitmap of exactly that number of pieces.
 func (b Bitmap) fits(pieces int) bool {
 	if len(b) != (pieces+7)/8 {
 		return false

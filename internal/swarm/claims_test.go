@@ -9,10 +9,10 @@ import (
 	"pando/internal/chunk"
 )
 
-// claims is a tracker with an uplink of 100 Mb/s.
+// claims returns a tracker with an uplink of 100 Mb/s.
 func claims() *Tracker { return NewTracker(TrackerOptions{Uplink: 12_500_000, Random: chance()}) }
 
-// claimDemand asks for as many demand objects of a size as it says, and fetches none.
+// claimDemand requests that number of demand objects of a size, and fetches none.
 func claimDemand(t *testing.T, tr *Tracker, now time.Duration, from netip.AddrPort, objects int, size int64) {
 	t.Helper()
 	for i := range objects {
@@ -24,8 +24,8 @@ func claimDemand(t *testing.T, tr *Tracker, now time.Duration, from netip.AddrPo
 	}
 }
 
-// What a node says of the size of its pieces is believed within what pieces can have: it would else keep all others
-// waiting for hours, or have any number under way.
+// The size that a node claims for its pieces is limited to possible sizes. Otherwise one node could block the uplink
+// for hours, or have any number of pieces in transfer.
 func TestClaimedSizesHaveBounds(t *testing.T) {
 	for _, size := range []int64{1 << 40, 1<<63 - 1} {
 		tr := NewTracker(TrackerOptions{Uplink: 12_500_000, Random: chance()})
@@ -61,7 +61,7 @@ func TestClaimedSizesHaveBounds(t *testing.T) {
 	}
 }
 
-// Who asks for demand objects and fetches none takes little from the budget, and who is in no swarm nothing.
+// A node that requests demand objects and fetches none takes little from the budget. A node in no swarm takes nothing.
 func TestDemandObjectsThatAreNeverFetched(t *testing.T) {
 	s := claims()
 	claimDemand(t, s, 0, at(1), 2000, 1<<40)
@@ -96,7 +96,7 @@ func TestDemandObjectsThatAreNeverFetched(t *testing.T) {
 	if s.grants.owed[at(2).Addr()].transfers != 1 {
 		t.Error("another node is not counted any more")
 	}
-	// What is fetched, or was too long ago, makes room.
+	// An object that was fetched, or requested long ago, makes room for another.
 	s.ObjectSent(at(2).Addr(), chunk.Sum(fmt.Append(nil, at(2), int64(1000), 0)).Short())
 	if _, has := s.grants.owed[at(2).Addr()]; has {
 		t.Errorf("all is fetched, and %+v is owed", s.grants.owed[at(2).Addr()])
@@ -107,7 +107,7 @@ func TestDemandObjectsThatAreNeverFetched(t *testing.T) {
 	}
 }
 
-// One object that is asked for again and again is counted once.
+// An object that one node requests again and again is charged once.
 func TestDemandObjectIsExpectedOnce(t *testing.T) {
 	s := claims()
 	join(t, s, 0, 1)
@@ -119,7 +119,7 @@ func TestDemandObjectIsExpectedOnce(t *testing.T) {
 	}
 }
 
-// What is remembered of one address has a bound.
+// The number of grants remembered for one address is bounded.
 func TestGrantsOfOneAddressHaveABound(t *testing.T) {
 	s := claims()
 	var ids []chunk.ID
@@ -142,7 +142,7 @@ func TestGrantsOfOneAddressHaveABound(t *testing.T) {
 	}
 }
 
-// A grant is waited for as long as its own size takes, whoever asks for something smaller meanwhile.
+// A grant expires after a time that follows from its own size, even if smaller objects are requested meanwhile.
 func TestSmallObjectsDoNotEndGrants(t *testing.T) {
 	tr := NewTracker(TrackerOptions{Uplink: 32 << 10, Random: chance()})
 	join(t, tr, 0, 1)
@@ -156,7 +156,7 @@ func TestSmallObjectsDoNotEndGrants(t *testing.T) {
 	}
 }
 
-// Only a transfer that was granted, and is over, makes room where the uplink's rate is not known.
+// With an unknown uplink rate, only the end of a granted transfer makes room.
 func TestOnlyGrantsMakeRoom(t *testing.T) {
 	s, pack, ids := newTracker(), chunk.Sum([]byte("pack")).String(), make([]chunk.ID, 20)
 	for i := range ids {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// What no read waits for soon is sent once, however much room there is; what one does is sent again.
+// A piece that no read waits for soon is sent once, however much room there is. An urgent piece may be sent again.
 func TestWhatIsForLaterIsSentOnce(t *testing.T) {
 	for soon := range 2 {
 		tr := newTracker()
@@ -24,9 +24,8 @@ func TestWhatIsForLaterIsSentOnce(t *testing.T) {
 	}
 }
 
-// What was sent to members that are gone, and that nobody else has, is as good as not sent: both copies of a piece
-// may have gone to peers that are banned then, and all boots waited for it until they lost their patience with the
-// swarm, seven seconds of eleven.
+// Copies that went to members that have left do not count, if no other member has the piece. Otherwise a piece whose
+// two copies went to nodes that were then banned would be missing for seconds.
 func TestCopiesOfThoseWhoAreGoneDoNotCount(t *testing.T) {
 	tr := newTracker()
 	for n := byte(1); n <= 3; n++ {
@@ -44,7 +43,7 @@ func TestCopiesOfThoseWhoAreGoneDoNotCount(t *testing.T) {
 			t.Fatalf("node %d is granted %v", n, got)
 		}
 	}
-	tr.Busy(true) // nothing is sent freely
+	tr.Busy(true) // the server sends only what is needed
 	now := 25 * time.Second
 	if got := ask(3, now); len(got) > 0 {
 		t.Fatalf("a third copy: %v", got)

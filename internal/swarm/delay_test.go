@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// How late word may be follows from the links and the crowd, and is told only where that is more than on usual ones.
+// The announce delay follows from the links and the number of nodes, and is 0 on usual links.
 func TestLate(t *testing.T) {
 	const mbit = 1e6 / 8
 	for _, x := range []struct {
-		uplink, node float64 // bytes a second
+		uplink, node float64 // bytes per second
 		nodes        int
 		least, most  time.Duration
 	}{
@@ -19,7 +19,7 @@ func TestLate(t *testing.T) {
 		{0.3 * mbit, 0, 200, 20 * time.Second, MaxAnnounceDelay}, {1, 0, 1, MaxAnnounceDelay, MaxAnnounceDelay},
 		{1000 * mbit, 1 * mbit, 1, 3 * time.Second, 5 * time.Second}, // nodes behind slow links of their own
 		{1 * mbit, 1000 * mbit, 1, 3 * time.Second, 5 * time.Second},
-		{1000 * mbit, 0, 60000, 500 * time.Millisecond, 2 * time.Second}, // a crowd
+		{1000 * mbit, 0, 60000, 500 * time.Millisecond, 2 * time.Second}, // many nodes
 	} {
 		node := func() int64 { return int64(x.node) }
 		tr := NewTracker(TrackerOptions{Uplink: int64(x.uplink), NodeLink: node, Random: chance()})
@@ -37,7 +37,7 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// What a tracker says is bounded, and so is what a node says.
+// Times that a tracker or a node tells are bounded.
 func TestAbsurdPatience(t *testing.T) {
 	var r RequestReplyMessage
 	if err := json.Unmarshal([]byte(`{"wait_ms":9223372036854775807,"late_ms":9223372036854775807}`), &r); err != nil {
@@ -76,8 +76,7 @@ func TestAbsurdPatience(t *testing.T) {
 	}
 }
 
-// Where messages are delayed a node does not take the tracker for lost that it would take for lost elsewhere, and
-// says how long it waits.
+// With an announce delay, a node waits longer before it takes the tracker for lost, and tells how long it waits.
 func TestTrackerIsNotLostWithAnnounceDelay(t *testing.T) {
 	s := newSwarm(40, 0)
 	s.SetAnnounceDelay(10 * time.Second)
@@ -93,7 +92,7 @@ func TestTrackerIsNotLostWithAnnounceDelay(t *testing.T) {
 	}
 }
 
-// Nor are peers slow that are slow elsewhere.
+// With an announce delay, a peer counts as slow later.
 func TestPeersAreNotSlowWithAnnounceDelay(t *testing.T) {
 	for late, slow := range map[time.Duration]bool{0: true, 10 * time.Second: false} {
 		s := newSwarm(40, 1)
@@ -108,8 +107,7 @@ func TestPeersAreNotSlowWithAnnounceDelay(t *testing.T) {
 	}
 }
 
-// A sign of life is answered with what all answers say: a node that took its silence for usual links would give up
-// what is only late.
+// The reply to a keep-alive tells the announce delay as every reply does.
 func TestSignOfLifeIsTold(t *testing.T) {
 	tr := NewTracker(TrackerOptions{Uplink: 32 << 10, Random: chance()})
 	join(t, tr, 0, 1)
@@ -121,7 +119,7 @@ func TestSignOfLifeIsTold(t *testing.T) {
 	}
 }
 
-// Granted pieces fill the uplink: what is small passes them, and other things come, if seldom.
+// While granted pieces fill the uplink, small objects pass them, and large objects are sent after a long wait.
 func TestBodyBesideGrants(t *testing.T) {
 	tr, node := NewTracker(TrackerOptions{Uplink: 32 << 10, Random: chance()}), at(1).Addr()
 	for range maxTransfers {
@@ -155,7 +153,8 @@ func TestBodyBesideGrants(t *testing.T) {
 	}
 }
 
-// A grant that was asked for is not lost, however long it takes: only one of which nothing is seen is given to another.
+// A grant whose piece was requested is not lost, however long the transfer takes. Only an unused grant goes to another
+// node.
 func TestGrantThatBegan(t *testing.T) {
 	tr := NewTracker(TrackerOptions{Uplink: 32 << 10, Random: chance()})
 	join(t, tr, 0, 1)

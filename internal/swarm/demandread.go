@@ -11,19 +11,20 @@ type DemandSource int
 
 // The sources, in the order in which they are tried.
 const (
-	FromBootstrap DemandSource = iota // the peers that sent the bootstrap files; for a node that knows no other
+	FromBootstrap DemandSource = iota // the peers that sent the bootstrap files; for a node that knows no others
 	FromRecent                        // peers that sent demand objects lately, asked before the tracker
-	FromTracker                       // names the peers that have the object or are getting it
-	FromPeer                          // one that the tracker named
+	FromTracker                       // the tracker, which names peers that have or will have the object
+	FromPeer                          // a peer that the tracker named
 	FromOrigin
 )
 
-// DemandRequest is a request for a demand object, whose result goes to Answered, Came or Failed. Of a bootstrap peer
-// or the tracker it comes within Timeout.
+// DemandRequest is a request for a demand object. Its result goes to Answered, Came or Failed. A request to a bootstrap
+// peer or the tracker ends within Timeout.
 type DemandRequest struct {
 	From DemandSource
 	Peer netip.AddrPort // zero: the tracker or the origin
-	// a peer may be silent for so long if that is more than usual; a bootstrap peer and the tracker must answer within
+	// A bootstrap peer and the tracker must answer within Timeout. Another peer may be silent for Timeout, if that is
+	// longer than the usual limit.
 	Timeout time.Duration
 }
 
@@ -32,10 +33,10 @@ type DemandRead struct {
 	of         *DemandReads
 	pending    *PendingObject
 	stage      DemandSource
-	nextStage  time.Duration // when the next stage begins although a request is open; 0: only when that failed
+	nextStage  time.Duration // when the next stage begins although a request is open; 0: when that request fails
 	first      candidates    // bootstrap or recent peers
 	peers      candidates
-	asked      bool          // the tracker, or in the last stage the origin
+	asked      bool          // the tracker was asked; in the last stage: the origin
 	answered   bool          // the tracker answered or timed out
 	spreadTime time.Duration // how long the peers may take
 	over       bool
@@ -60,8 +61,8 @@ func (c *candidates) next(of *DemandReads, asks []DemandRequest) []DemandRequest
 	return append(asks, c.ask)
 }
 
-// Next returns the requests to send now, and when to call it again if none ends before; 0: no need. Requests of
-// earlier stages may still succeed.
+// Next returns the requests to send now, and when to call it again if no request ends before; 0: no need. Requests of
+// earlier stages stay open and may still succeed.
 func (r *DemandRead) Next(now time.Duration) (asks []DemandRequest, wake time.Duration) {
 	if r.over {
 		return nil, 0
@@ -101,7 +102,7 @@ func (r *DemandRead) Next(now time.Duration) (asks []DemandRequest, wake time.Du
 	}
 }
 
-// endFirst ends the first stage. A recent peer that did not answer in time is not asked first again.
+// endFirst ends the first stage. Recent peers that did not answer in time are forgotten.
 func (r *DemandRead) endFirst() {
 	if r.stage == FromBootstrap {
 		r.stage = FromOrigin
@@ -113,8 +114,8 @@ func (r *DemandRead) endFirst() {
 	r.stage = FromTracker
 }
 
-// Answered takes the tracker's answer: the peers that have the object or are getting it, and how long they may take. A
-// tracker that timed out named nobody.
+// Answered takes the tracker's answer: peers that have or will have the object, and how long they may take. After a
+// timeout of the tracker, names is empty.
 func (r *DemandRead) Answered(names []netip.AddrPort, wait time.Duration) {
 	r.answered, r.spreadTime = true, max(wait, r.of.trackerTimeout())
 	r.peers = candidates{
@@ -123,7 +124,7 @@ func (r *DemandRead) Answered(names []netip.AddrPort, wait time.Duration) {
 	}
 }
 
-// Came ends the read: the object is here.
+// Came ends the read, because the object has arrived.
 func (r *DemandRead) Came(a DemandRequest) {
 	r.over = true
 	if a.From == FromRecent || a.From == FromPeer {
@@ -134,7 +135,7 @@ func (r *DemandRead) Came(a DemandRequest) {
 // Failed takes a request that did not bring the object.
 func (r *DemandRead) Failed(a DemandRequest, why Failure) {
 	switch a.From {
-	// a bootstrap peer is only worth asking while it answers at once
+	// A bootstrap peer that does not answer in time is not asked again.
 	case FromBootstrap:
 		r.first.asking = false
 		if why != Missing && why != Busy {

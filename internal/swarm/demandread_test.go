@@ -9,8 +9,8 @@ import (
 	"pando/internal/chunk"
 )
 
-// demandReads are those of a node that was helped by nodes 1 and 2, and had its last demand objects of nodes 3 and 4.
-// Node 9 is banned.
+// demandReads returns the decisions of a node whose bootstrap peers are nodes 1 and 2 and whose recent peers are nodes
+// 3 and 4. Node 9 is banned.
 func demandReads(late time.Duration) *DemandReads {
 	l := NewDemandReads(
 		DemandOptions{Bootstrap: []netip.AddrPort{at(1), at(2)}, AnnounceDelay: func() time.Duration { return late },
@@ -28,8 +28,8 @@ func wantAsks(t *testing.T, what string, r *DemandRead, now time.Duration, wake 
 	}
 }
 
-// A node that is alone asks those who helped it, one after the other, and then the origin. Who lives is asked for
-// the next object too.
+// A node without peers asks its bootstrap peers, one after the other, and then the origin. A bootstrap peer that
+// answers is asked for the next object too.
 func TestReadOfANodeThatIsAlone(t *testing.T) {
 	l := demandReads(0)
 	r := l.Begin(chunk.Sum(nil), false)
@@ -56,8 +56,8 @@ func TestReadOfANodeThatIsAlone(t *testing.T) {
 	}
 }
 
-// A node among others asks its recent peers, the tracker, whom that names, and the origin, each when those before
-// failed or are late; and all may still answer.
+// A node with peers asks its recent peers, the tracker, the peers that the tracker names, and the origin. Each stage
+// begins when the one before failed or is late. Late answers of earlier stages still count.
 func TestReadOfANodeAmongOthers(t *testing.T) {
 	l := demandReads(0)
 	r := l.Begin(chunk.Sum(nil), true)
@@ -78,7 +78,7 @@ func TestReadOfANodeAmongOthers(t *testing.T) {
 		t.Error("the tracker said who sends it, and it is not sure")
 	}
 	r.Failed(peer, Missing)
-	peer.Peer = at(6) // three are taken of those that are named, and of them not who is banned
+	peer.Peer = at(6) // three of the named peers are used, without banned ones
 	wantAsks(t, "one has it not", r, now+ms, now+time.Second, peer)
 	wantAsks(t, "the next one is late", r, now+time.Second, 0, DemandRequest{From: FromOrigin})
 	r.Failed(second, Missing)
@@ -89,7 +89,7 @@ func TestReadOfANodeAmongOthers(t *testing.T) {
 	}
 }
 
-// A tracker that names nobody, or is silent, has the origin asked at once; where messages are delayed all wait
+// If the tracker names no peer or does not answer, the origin is asked at once. With an announce delay all waits are
 // longer.
 func TestReadThatNobodyIsNamedFor(t *testing.T) {
 	late := 4 * time.Second
@@ -108,8 +108,8 @@ func TestReadThatNobodyIsNamedFor(t *testing.T) {
 	}
 }
 
-// Who asks for what is on its way may wait if he does not wait for this node: the tracker sent him, or this node is
-// sure, or he has the higher address. So many may as the tracker sends, and twice that.
+// A node may wait for an object that this node is fetching if this node cannot be waiting for it: it has asked the
+// tracker, the sender is known, or it has the higher address. At most 2*maxNamed nodes may wait.
 func TestWhoMayWait(t *testing.T) {
 	l, id := demandReads(0), chunk.Sum(nil)
 	if l.Wait(id, false, true) != nil {

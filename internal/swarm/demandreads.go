@@ -8,18 +8,19 @@ import (
 	"pando/internal/chunk"
 )
 
-// maxRecent bounds the recent peers: the one that sent the last object is not always ahead.
+// maxRecent bounds the list of recent peers. It is more than one, because the last sender is not always ahead.
 const maxRecent = 2
 
-// bootstrapTimeout bounds a request to a bootstrap peer. What is read first, the index, is small.
+// bootstrapTimeout bounds a request to a bootstrap peer. The first objects that a boot reads, those of the index, are
+// small.
 const bootstrapTimeout = time.Second
 
-// DemandReads decides where a node fetches demand objects: those outside of its pack. It also decides which peers may
-// wait here for an object that is on its way. It is not safe for concurrent use.
+// DemandReads decides where a node fetches demand objects, which are outside of its pack. It also decides which peers
+// may wait here for an object that this node is fetching. It is not safe for concurrent use.
 type DemandReads struct {
 	o         DemandOptions
-	bootstrap []netip.AddrPort // that answer
-	recent    []netip.AddrPort // the last one first
+	bootstrap []netip.AddrPort // bootstrap peers that still answer
+	recent    []netip.AddrPort // peers that sent a demand object, the latest first
 	pending   map[chunk.ID]*PendingObject
 }
 
@@ -27,10 +28,10 @@ type DemandReads struct {
 type DemandOptions struct {
 	Bootstrap     []netip.AddrPort      // the peers that sent the node its bootstrap files
 	AnnounceDelay func() time.Duration  // 0: as usual
-	Banned        func(netip.Addr) bool // nothing is taken from such an address
+	Banned        func(netip.Addr) bool // nothing is fetched from such an address
 }
 
-// NewDemandReads returns the decisions of a node that reads nothing yet.
+// NewDemandReads returns the decisions of a node that has no open read.
 func NewDemandReads(o DemandOptions) *DemandReads {
 	return &DemandReads{
 		o:         o,
@@ -42,16 +43,14 @@ func NewDemandReads(o DemandOptions) *DemandReads {
 // PendingObject is a demand object that a node is fetching.
 type PendingObject struct {
 	id      chunk.ID
-	reads   int  // local reads of it
-	waiters int  // nodes that wait here for it
-	settled bool // it is known who sends it: this node waits for no node that waits here
+	reads   int  // local reads of the object
+	waiters int  // nodes that wait here for the object
+	settled bool // the sender is known: this node waits for no node that waits here
 }
 
-// Begin starts a read of an object that the node does not have; End ends it. A node that shares, because it knows
-// peers and a tracker, asks peers. Any other asks its bootstrap peers, else the origin.
-//
-// Recent peers are asked before the tracker. Boots of one version read about the same in about the same order, so a
-// peer that was ahead of this node still is.
+// Begin starts a read of an object that the node does not have; End ends it. A node that shares (it has a tracker and
+// peers) asks its recent peers and then the tracker. Recent peers come first: boots of one version read in about the
+// same order, so a peer that was ahead still is. Another node asks its bootstrap peers, then the origin.
 func (l *DemandReads) Begin(id chunk.ID, sharing bool) *DemandRead {
 	w := l.pending[id]
 	if w == nil {
@@ -84,9 +83,9 @@ func (l *DemandReads) End(r *DemandRead) (last bool) {
 	return true
 }
 
-// Wait reports whether another node may wait here for an object that this node is fetching: it returns nil, or what to
-// Leave. first: the other node has not asked the tracker. Two nodes that fetch the same object must not wait for each
-// other, so until the tracker has named a sender only nodes with the higher address wait.
+// Wait admits another node to wait here for an object that this node is fetching. It returns nil if not. first: the
+// other node has not asked the tracker. Two nodes must not wait for each other: until the sender is known, only a node
+// with a higher address may wait.
 func (l *DemandReads) Wait(id chunk.ID, first, higher bool) *PendingObject {
 	w := l.pending[id]
 	if w == nil || first && !w.settled && !higher || w.waiters >= 2*maxNamed {
@@ -96,15 +95,16 @@ func (l *DemandReads) Wait(id chunk.ID, first, higher bool) *PendingObject {
 	return w
 }
 
-// Leave ends the wait of one node.
+// Leave ends the wait of one node that Wait admitted.
 func (w *PendingObject) Leave() { w.waiters-- }
 
-// trackerTimeout is how long a read waits for the tracker, and for peers whose time the tracker does not tell.
+// trackerTimeout is how long a read waits for the tracker. It is also the least wait for the peers that the tracker
+// names.
 func (l *DemandReads) trackerTimeout() time.Duration {
 	return max(minHedge, l.o.AnnounceDelay()/demandDelayPart)
 }
 
-// recentTimeout is how long the recent peers may take, who may be fetching the object themselves.
+// recentTimeout is how long the recent peers may take. They may be fetching the object themselves.
 func (l *DemandReads) recentTimeout() time.Duration { return max(minHedge, 2*l.o.AnnounceDelay()) }
 
 // addRecent notes a peer that sent a demand object.

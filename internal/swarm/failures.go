@@ -3,7 +3,7 @@ package swarm
 import "time"
 
 const (
-	// A failure is reported so much later: by then it may be known that the peer is gone.
+	// A failure is reported after this delay. By then the node may know that the peer is gone.
 	failureDelay = 2 * time.Second
 	maxReported  = 128 // addresses reported in one boot
 )
@@ -20,8 +20,8 @@ func (s *Fetcher) noteFailure(now time.Duration, k *knownPeer, slow bool) {
 	k.failedAt, k.failedSlow = now, slow
 }
 
-// reportFailures reports the peers that failed a while ago and are still known, all together. Peers that are gone were
-// not bad, and avoided or banned ones are reported as such.
+// reportFailures reports together the peers that failed a while ago and are still known. Peers that are gone were not
+// bad. Peers that are avoided or banned are reported as such.
 func (s *Fetcher) reportFailures(now time.Duration) {
 	if wait := (failureDelay + s.delay) / 2; now >= s.reportAt {
 		for rest := s.failing; rest != 0; {

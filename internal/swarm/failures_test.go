@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// toldOf is a peer that is told of.
+// toldOf returns the report of one peer.
 func toldOf(n byte, slow bool) []AvoidedPeer { return []AvoidedPeer{{Peer: at(n), Slow: slow}} }
 
-// usually is a node that knows peers 1 to n, who have everything, and how long transfers take here.
+// usually returns a node that knows peers 1 to n, which have all pieces, and the usual transfer time.
 func usually(n int, takes time.Duration) *Fetcher {
 	s := newSwarm(200, n)
 	for i := range n {
 		s.PeerHas(at(byte(i+1)), upTo(200, 200))
 	}
-	s.SetLimit(0) // it fetches what the test begins
+	s.SetLimit(0) // only the test begins fetches
 	s.peerSamples, s.peerTime = learnSamples, takes
 	return s
 }
 
-// A transfer that breaks off, or takes much longer than others, is told of, once for each peer, and not before word
-// could come that the peer is gone.
+// A transfer that breaks off or takes much longer than usual is reported, once for each peer. The report waits until
+// the node may have learned that the peer is gone.
 func TestFirstFailureIsTold(t *testing.T) {
 	for name, x := range map[string]struct {
 		slow bool
@@ -54,7 +54,7 @@ func TestFirstFailureIsTold(t *testing.T) {
 			if step = s.Next(tell); !slices.Equal(step.Failed, toldOf(1, x.slow)) || step.WakeFailed != 0 {
 				t.Errorf("told of %+v, then at %v", step.Failed, step.WakeFailed)
 			}
-			s.find(at(1)).strikes = 0 // it did well meanwhile
+			s.find(at(1)).strikes = 0 // a later transfer succeeded
 			end = x.fail(s, tell, 2)
 			if step = s.Next(end + 2*failureDelay); len(step.Failed) > 0 || step.WakeFailed != 0 {
 				t.Errorf("told again: %+v", step)
@@ -63,8 +63,8 @@ func TestFirstFailureIsTold(t *testing.T) {
 	}
 }
 
-// Nothing is told of a transfer that this node cancelled, that brought a piece in good time, or that a peer was too
-// busy for, or had not the piece.
+// A transfer is not reported that this node cancelled, that brought its piece in time, or that a peer refused because
+// it was busy or lacked the piece.
 func TestWhatIsNoFailureIsNotTold(t *testing.T) {
 	for name, end := range map[string]func(s *Fetcher){
 		"cancelled": func(s *Fetcher) { s.begin(90*ms, Fetch{Piece: 1}); s.Done(100*ms, Fetch{Piece: 1}) },
@@ -84,7 +84,7 @@ func TestWhatIsNoFailureIsNotTold(t *testing.T) {
 			t.Errorf("%s: told of %+v", name, step.Failed)
 		}
 	}
-	s := newSwarm(200, 1) // which knows nothing of this network: all may be as slow
+	s := newSwarm(200, 1) // no usual time is known yet: all peers may be as slow
 	s.begin(0, Fetch{1, at(1)})
 	s.Done(slowFirst-ms, Fetch{1, at(1)})
 	if step := s.Next(slowFirst); step.WakeFailed != 0 {
@@ -92,8 +92,7 @@ func TestWhatIsNoFailureIsNotTold(t *testing.T) {
 	}
 }
 
-// Whose transfers broke because it went away is not told of as one that failed, and who was left or banned is told
-// of as that alone.
+// A peer that went away is not reported as failed. A peer that is avoided or banned is reported as that alone.
 func TestWhoIsGoneDidNotFail(t *testing.T) {
 	for name, end := range map[string]func(s *Fetcher){
 		"gone":   func(s *Fetcher) { s.PeerLeft(at(1)) },
@@ -105,7 +104,7 @@ func TestWhoIsGoneDidNotFail(t *testing.T) {
 		s.Fail(ms, Fetch{1, at(1)}, Broken)
 		s.Next(ms)
 		end(s)
-		s.AddPeers(3*ms, at(3)) // who comes in its place has nothing to do with it
+		s.AddPeers(3*ms, at(3)) // the new peer in its slot did not fail
 		step := s.Next(3 * ms)
 		if (name == "left") != (len(step.Avoided) > 0) {
 			t.Errorf("%s: %+v", name, step.Avoided)
@@ -116,8 +115,8 @@ func TestWhoIsGoneDidNotFail(t *testing.T) {
 	}
 }
 
-// Those that fail at about the same time are told of together. One that fails shortly before waits for the next
-// time: it may be gone.
+// Peers that fail at about the same time are reported together. A peer that fails shortly before a report waits for the
+// next one, because it may be gone.
 func TestFailuresAreToldTogether(t *testing.T) {
 	s := usually(8, 100*ms)
 	for n, now := range []time.Duration{0, 500 * ms, 900 * ms, 1900 * ms} {
@@ -134,7 +133,7 @@ func TestFailuresAreToldTogether(t *testing.T) {
 	}
 }
 
-// Word that a peer is gone takes longer where all messages are delayed.
+// With an announce delay, the report of failures waits longer.
 func TestFailuresAreReportedLaterWithAnnounceDelay(t *testing.T) {
 	s := usually(1, 100*ms)
 	s.SetAnnounceDelay(3 * time.Second)
@@ -145,7 +144,7 @@ func TestFailuresAreReportedLaterWithAnnounceDelay(t *testing.T) {
 	}
 }
 
-// One who goes on and on makes no timeline longer than so much.
+// The number of reports is bounded.
 func TestFailuresAreBounded(t *testing.T) {
 	s := usually(0, 100*ms)
 	told := 0

@@ -7,42 +7,42 @@ import (
 	"time"
 )
 
-// Limits of a node. A piece takes from a millisecond to a second, by link, so most time-outs are counted in this
-// node's usual transfer time.
+// Limits of a node. A piece takes from a millisecond to a second, depending on the link. So most timeouts are multiples
+// of this node's usual transfer time.
 const (
 	window             = 16 // missing pieces to choose from; a quarter more in a large swarm
 	peerFetches        = 6  // concurrent transfers from peers
-	serverFetches      = 8  // and from the origin
-	maxPeers           = 24 // known at a time
-	maxPeersPerAddress = 4  // or one host with many ports would take all places
-	fewPeers           = 8  // with fewer, the node announces itself again
-	manyPeers          = 22 // with so many it is part of a large swarm
-	commonHolders      = 3  // peers that have a piece: news of one more holder may wait
-	// so many parts of a transfer time for each holder, to travel with other news; it halves the messages of 200 nodes
+	serverFetches      = 8  // concurrent transfers from the origin
+	maxPeers           = 24 // peers known at a time
+	maxPeersPerAddress = 4  // peers at one address, so that one host with many ports does not fill the list
+	fewPeers           = 8  // with fewer peers, the node announces itself again
+	manyPeers          = 22 // with so many peers, the swarm counts as large
+	commonHolders      = 3  // with so many known holders, news of another holder may wait
+	// News of a common piece waits 1/haveDelayPart of a transfer time per holder, to be sent with other news.
 	haveDelayPart = 6
 	maxStrikes    = 2                // slow or failed transfers after which a peer is avoided
-	avoidTime     = 30 * time.Second // for so long
-	// A busy peer is not asked again before a usual transfer time, or this.
+	avoidTime     = 30 * time.Second // time for which a peer is avoided
+	// A busy peer is asked again after a usual transfer time, but not before this.
 	minBusyWait  = time.Millisecond
-	busyWaitMax  = 500 * time.Millisecond // nor after this for an urgent piece
+	busyWaitMax  = 500 * time.Millisecond // longest such wait for an urgent piece
 	slowFactor   = 8                      // times the usual transfer time after which a transfer is cancelled
-	minSlow      = 20 * time.Millisecond  // but not earlier
-	slowFirst    = 2 * time.Second        // while the usual time is not known
-	learnSamples = 8                      // the first transfers have links that nobody shares yet
-	// wait of an urgent piece before an undirected node asks the origin although a peer has it
+	minSlow      = 20 * time.Millisecond  // shortest time after which a transfer is cancelled
+	slowFirst    = 2 * time.Second        // the same while the usual time is unknown
+	learnSamples = 8                      // transfers to measure first: the earliest ones use links that are still idle
+	// A node without a tracker waits so long for a peer's urgent piece before it asks the origin as well.
 	minHedge       = 75 * time.Millisecond
-	hedgeMax       = 2 * time.Second        // and at most
-	directedFactor = 256                    // transfer times before a directed node asks the origin
-	trackerTimeout = 6 * time.Second        // a reply of the tracker that takes longer is lost
-	keepAliveFirst = 10 * time.Second       // idle time before the first sign of life: the tracker soon forgets a node
-	minRejoin      = 500 * time.Millisecond // between announcements while peers are few; grows
+	hedgeMax       = 2 * time.Second        // longest such wait
+	directedFactor = 256                    // the same with a tracker, in transfer times
+	trackerTimeout = 6 * time.Second        // after this time the tracker's reply counts as lost
+	keepAliveFirst = 10 * time.Second       // idle time before the first keep-alive; below TrackerOptions.Forget
+	minRejoin      = 500 * time.Millisecond // first pause between announcements while peers are few; it doubles
 	rejoinMax      = 10 * time.Second
 	maxAvoided     = 16 // avoided peers that a request names
-	delayFactor    = 8  // times the announce delay that an urgent piece waits as well
-	urgentAhead    = 4  // the first pieces of a request, which reads may wait for when the reply comes
-	// A read waits so large a part of the announce delay for the tracker or a peer.
+	delayFactor    = 8  // an urgent piece waits at least so many announce delays for the origin
+	urgentAhead    = 4  // so many first pieces of a request count as urgent: reads may wait for them soon
+	// A read waits 1/demandDelayPart of the announce delay for the tracker or a peer.
 	demandDelayPart = 4
-	// between signs of life, and between announcements to a lost tracker while no piece is missing
+	// Pause between keep-alives, and between announcements to a lost tracker while no piece is missing.
 	keepAliveEvery = time.Minute
 )
 
@@ -66,16 +66,16 @@ func (f Fetch) Origin() bool { return !f.Peer.IsValid() }
 
 // Request asks the tracker which pieces may be fetched from the server.
 type Request struct {
-	Want []int // pieces that no known peer has, in order, at most Window; none: a sign of life
-	// the first so many of them are urgent, or soon will be: their holders are named
+	Want []int // pieces that no known peer has, in order, at most window; none: a keep-alive
+	// The first Urgent pieces of Want are urgent now or soon. The reply names their holders.
 	Urgent    int
-	Limit     int              // no piece from here on is wanted yet; 0: all are
+	Limit     int              // pieces from this index on are not wanted yet; 0: all are wanted
 	Max       int              // transfers from the server that the node has room for
-	Have      Bitmap           // what it has
-	Avoided   []netip.AddrPort // peers that are no help to it, at most maxAvoided
+	Have      Bitmap           // pieces that the node has
+	Avoided   []netip.AddrPort // peers that the node avoids, at most maxAvoided
 	FromPeers int              // pieces that peers sent so far
 
-	Timeout time.Duration // how long it waits for the reply
+	Timeout time.Duration // how long the node waits for the reply
 }
 
 // Step is what to do now. Its slices are valid until the next call of Next.
@@ -88,8 +88,8 @@ type Step struct {
 	Avoided    []AvoidedPeer    // not asked for a while
 	Failed     []AvoidedPeer    // a transfer from these failed or was slow for the first time, a while ago
 	Probe      []netip.AddrPort // try to connect to these; PeerUnreachable follows if that fails
-	Wake       time.Duration    // call Next then, if nothing happens before; 0: no need
-	WakeFailed time.Duration    // the same, if only failures are to be reported
+	Wake       time.Duration    // call Next at this moment, if there was no input before; 0: no need
+	WakeFailed time.Duration    // the same, for the report of failures alone
 }
 
 // AvoidedPeer is a peer that was slow, failed or could not be reached.
@@ -105,9 +105,9 @@ type Failure int
 // The failures.
 const (
 	Broken  Failure = iota // no connection, broken off, or not the protocol
-	Busy                   // too many uploads there
+	Busy                   // the peer has no upload slot
 	Missing                // the peer does not have the piece
-	Corrupt                // complete, but not the piece
+	Corrupt                // a complete object, but not the piece
 )
 
 // piece is what a node knows of one piece. It is small: a simulation looks at millions of them.
@@ -115,7 +115,7 @@ type piece struct {
 	holders   peerSet       // known peers that have it
 	transfers int16         // running transfers of it
 	failed    int16         // failed transfers from peers
-	notBefore time.Duration // somebody fetches it: the tracker is not asked again before
+	notBefore time.Duration // another node is fetching it: the tracker is not asked for it before
 }
 
 // urgentPiece is a piece that a read waits for.
@@ -130,14 +130,15 @@ type transfer struct {
 	start time.Duration
 }
 
-// Fetcher decides for one node which pieces it fetches next from whom. It is not safe for concurrent use.
+// Fetcher decides for one node which pieces to fetch next, and from which peer or server. It is not safe for concurrent
+// use.
 type Fetcher struct {
 	o         FetcherOptions
 	have      Bitmap
 	skip      Bitmap // pieces that are fetched only when they are urgent
 	missing   int    // pieces to fetch ahead
-	first     int    // the first of them
-	limit     int    // no piece from here on is fetched ahead now
+	first     int    // the first missing piece
+	limit     int    // pieces from this index on are not fetched ahead now
 	pieces    []piece
 	transfers []transfer
 	urgent    []urgentPiece // oldest first
@@ -145,42 +146,42 @@ type Fetcher struct {
 	fromPeers, fromOrigin int
 	peerTime              time.Duration // usual transfer time of a peer; 0: not known
 	peerSamples           int           // transfers that it was learned from, at most learnSamples
-	retryAfter            time.Duration // when the tracker may be asked for a held piece again; 0: not known
+	retryAfter            time.Duration // pause before the tracker is asked again for a held piece; 0: not known
 	delay                 time.Duration // announce delay; 0: as usual
 
-	used         peerSet
-	unheard      peerSet                   // first peers that have not said yet what they have
-	unheardUntil time.Duration             // and how long to wait for that
-	addrs        [peerSlots]netip.AddrPort // of peers, by slot
-	peers        [peerSlots]knownPeer
-	banned       map[netip.Addr]bool
+	used        peerSet
+	silent      peerSet                   // first peers that have not told their pieces yet
+	silentUntil time.Duration             // end of the wait for their pieces
+	addrs       [peerSlots]netip.AddrPort // of peers, by slot
+	peers       [peerSlots]knownPeer
+	banned      map[netip.Addr]bool
 
 	failing  peerSet             // peers that failed for the first time, to be reported
-	reportAt time.Duration       // and when
-	reported map[netip.Addr]bool // addresses that were
+	reportAt time.Duration       // when the failing peers are reported
+	reported map[netip.Addr]bool // addresses whose failure was reported
 
-	avoided map[netip.AddrPort]time.Duration // until when
+	avoided map[netip.AddrPort]time.Duration // end of the avoidance, by peer
 
 	cameFromPeers int           // pieces that peers sent
 	demandReads   int           // local reads of demand objects
-	demandSince   time.Duration // since when there are some
+	demandSince   time.Duration // start of the present demand reads
 	tracker       bool
-	everMet       bool          // a peer was known at some time
+	everMet       bool          // a peer has been known
 	requestedAt   time.Duration // when the last request was sent, or an announcement answered
 	requestOpen   bool
-	keptAlive     bool // the last request was a sign of life
+	keptAlive     bool // the last request was a keep-alive
 	granted       []int
 	joinAt        time.Duration
 	forgotten     bool // the tracker does not know this node any more
-	rejoining     bool // and this node announces itself again
+	rejoining     bool // this node announces itself again, because the tracker forgot it
 	joinWait      time.Duration
 
 	step   Step
-	window []int // of Next, reused
+	window []int // scratch space of Next
 }
 
-// NewFetcher returns the decisions of a node that has no piece and knows no peer. Until SetTracker, all comes from the
-// origin.
+// NewFetcher returns the decisions of a node that has no piece and knows no peer. Until SetTracker is called, every
+// piece comes from the origin.
 func NewFetcher(o FetcherOptions) *Fetcher {
 	s := &Fetcher{
 		o:        o,
@@ -201,8 +202,8 @@ func NewFetcher(o FetcherOptions) *Fetcher {
 	return s
 }
 
-// SetTracker reports whether a tracker answers. When it is lost, pieces that no peer has come from the origin; peers
-// stay. An announcement that only brought more peers leaves the open request open.
+// SetTracker tells the fetcher whether a tracker answers. Without a tracker, pieces that no peer has come from the
+// origin; the known peers stay. An announcement that only brought more peers leaves the open request open.
 func (s *Fetcher) SetTracker(now time.Duration, available bool) {
 	if available && s.tracker && !s.rejoining {
 		return
@@ -230,7 +231,7 @@ func (s *Fetcher) HasTracker() bool { return s.tracker }
 // Missing returns the number of pieces that this node does not have.
 func (s *Fetcher) Missing() int { return s.missing }
 
-// Add notes a piece that came without a transfer, such as one from the node's cache.
+// Add notes a piece that arrived without a transfer, such as one from the node's cache.
 func (s *Fetcher) Add(p int) {
 	if s.have.Has(p) {
 		return
@@ -240,7 +241,7 @@ func (s *Fetcher) Add(p int) {
 	s.readsDone(p)
 }
 
-// Prefetch has a piece fetched ahead that was taken for cached.
+// Prefetch fetches a piece ahead that was wrongly taken for cached.
 func (s *Fetcher) Prefetch(p int) {
 	if s.skip.Has(p) && !s.have.Has(p) {
 		s.skip[p>>3] &^= 1 << (p & 7)
@@ -256,7 +257,7 @@ func (s *Fetcher) Remove(p int) {
 	}
 }
 
-// GiveUp ends all attempts at a piece that is not to be had.
+// GiveUp ends all attempts at a piece that no source has.
 func (s *Fetcher) GiveUp(p int) {
 	s.skipPiece(p)
 	s.readsDone(p)
@@ -280,10 +281,11 @@ func (s *Fetcher) readsDone(p int) {
 	s.urgent = slices.DeleteFunc(s.urgent, func(d urgentPiece) bool { return d.piece == p })
 }
 
-// SetLimit sets how many pieces, from the first one, there is room for. Pieces beyond are not fetched ahead.
+// SetLimit sets how many pieces, counted from the first one, the piece store has room for. Pieces beyond are not
+// fetched ahead.
 func (s *Fetcher) SetLimit(pieces int) { s.limit = min(pieces, s.o.Pieces) }
 
-// Urgent says that a read waits for a piece.
+// Urgent notes that a read waits for a piece.
 func (s *Fetcher) Urgent(now time.Duration, p int) {
 	if !s.have.Has(p) && !s.IsUrgent(p) {
 		s.pieces[p].failed = 0
@@ -291,7 +293,7 @@ func (s *Fetcher) Urgent(now time.Duration, p int) {
 	}
 }
 
-// Done takes a piece that came and was verified. Other transfers of it are cancelled.
+// Done takes a piece that arrived and was verified. Other transfers of the piece are cancelled.
 func (s *Fetcher) Done(now time.Duration, f Fetch) {
 	start, ok := s.end(f)
 	if !ok {
@@ -317,7 +319,7 @@ func (s *Fetcher) cancelAll(p int) {
 	}
 }
 
-// learnPeerTime takes the time of a transfer from a peer.
+// learnPeerTime updates the usual transfer time with the duration of one transfer from a peer.
 func (s *Fetcher) learnPeerTime(d time.Duration) {
 	if s.peerSamples < learnSamples {
 		s.peerSamples++
@@ -327,7 +329,7 @@ func (s *Fetcher) learnPeerTime(d time.Duration) {
 	s.peerTime += (d - s.peerTime) / learnSamples
 }
 
-// Fail takes a transfer that brought nothing.
+// Fail takes a transfer that brought no piece.
 func (s *Fetcher) Fail(now time.Duration, f Fetch, why Failure) {
 	if _, ok := s.end(f); !ok {
 		return
@@ -356,8 +358,8 @@ func (s *Fetcher) Fail(now time.Duration, f Fetch, why Failure) {
 	}
 }
 
-// rest asks nothing of a peer until one of its uploads may have ended: a usual transfer time, and after three refusals
-// one and a half. For an urgent piece it is asked again sooner.
+// rest delays the next request to a busy peer by one usual transfer time, and by one and a half after three refusals.
+// An urgent piece waits at most busyWaitMax.
 func (s *Fetcher) rest(now time.Duration, k *knownPeer) {
 	pause := max(minBusyWait, s.peerTime*time.Duration(4+min(k.refusals, 2))/4)
 	k.urgentAfter, k.askAfter = now+min(pause, busyWaitMax), now+pause
@@ -377,7 +379,7 @@ func (s *Fetcher) begin(now time.Duration, f Fetch) {
 	s.step.Fetch = append(s.step.Fetch, f)
 }
 
-// end ends a transfer; ok is false when there is none.
+// end ends a transfer; ok is false when no such transfer runs.
 func (s *Fetcher) end(f Fetch) (start time.Duration, ok bool) {
 	i := slices.IndexFunc(s.transfers, func(x transfer) bool { return x.Fetch == f })
 	if i < 0 {

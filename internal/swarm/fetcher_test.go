@@ -16,7 +16,7 @@ func at(n byte) netip.AddrPort {
 
 func chance() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 
-// newSwarm is a node with a tracker that knows peers 1 to n, who have nothing.
+// newSwarm returns a node with a tracker that knows peers 1 to n, which have no piece.
 func newSwarm(pieces, n int) *Fetcher {
 	s := NewFetcher(FetcherOptions{Self: at(200), Pieces: pieces, Random: chance()})
 	s.SetTracker(0, true)
@@ -34,7 +34,7 @@ func upTo(pieces, n int) Bitmap {
 	return b
 }
 
-// A piece that was passed over is fetched ahead when it is wanted after all, and no other; twice is once.
+// Prefetch fetches exactly the given piece ahead, and a second call changes nothing.
 func TestAheadAfterAll(t *testing.T) {
 	s := NewFetcher(FetcherOptions{Self: at(200), Pieces: 6, Idle: true, Random: chance()})
 	if step := s.Next(0); len(step.Fetch) > 0 || s.Missing() != 0 {
@@ -53,13 +53,13 @@ func TestAheadAfterAll(t *testing.T) {
 			s.Done(ms, f)
 		}
 	}
-	s.Prefetch(2) // it came
+	s.Prefetch(2) // it has arrived
 	if step := s.Next(2 * ms); !slices.Equal(got, []int{2, 4}) || len(step.Fetch) > 0 || s.Missing() != 0 {
 		t.Errorf("pieces %v, then %v; %d missing", got, step.Fetch, s.Missing())
 	}
 }
 
-// Nobody to ask means not to wait: pieces come from the origin, in order, a few at a time.
+// A node without tracker and peers does not wait: pieces come from the origin, in order, a few at a time.
 func TestAloneIsPlainUnicast(t *testing.T) {
 	s := NewFetcher(FetcherOptions{Self: at(200), Pieces: 6, Random: chance()})
 	var got []int
@@ -92,7 +92,8 @@ func TestRarestOfTheWindowFromPeers(t *testing.T) {
 	if len(step.Fetch) != 6 || step.Request != nil {
 		t.Fatalf("step %+v", step)
 	}
-	// Pieces 12 to 15 are in the window of 16 and only one peer has them; it gives two at a time. 16 and later wait.
+	// Pieces 12 to 15 are in the window of 16, and one peer alone has them; it allows two transfers at a time. Pieces
+	// from 16 on wait.
 	var rare int
 	for _, f := range step.Fetch {
 		if f.Piece >= 16 || f.Origin() {
@@ -128,8 +129,7 @@ func TestTrackerIsAskedForWhatNoPeerHas(t *testing.T) {
 	}
 }
 
-// Where a peer that is ahead has all of the window, the next pieces that nobody has are asked for. No read waits
-// for one of them soon.
+// If a peer has all pieces of the window, the next pieces that no peer has are requested. They are not urgent.
 func TestWhatComesAfterTheWindowIsAskedFor(t *testing.T) {
 	s := newSwarm(100, 1)
 	s.PeerHas(at(1), upTo(100, 60))
@@ -150,8 +150,7 @@ func TestWhatComesAfterTheWindowIsAskedFor(t *testing.T) {
 	}
 }
 
-// A read that waits for a piece far ahead, or beyond what there is room for, is asked for at once: it is in
-// nobody's window.
+// An urgent piece is requested at once, even far ahead of the window or beyond the limit.
 func TestReadFarAheadIsAskedFor(t *testing.T) {
 	for _, reach := range []int{40, 4} {
 		s := newSwarm(40, 0)
@@ -170,8 +169,8 @@ func TestReadFarAheadIsAskedFor(t *testing.T) {
 	}
 }
 
-// The tracker soon hears of a node that has nothing to ask: else it would be taken for one that went away, and those
-// who come late would not be told of it.
+// A node with nothing to request soon sends a keep-alive. Otherwise the tracker would forget it and name it to no node
+// that starts late.
 func TestNodeWithNothingToAskSaysSo(t *testing.T) {
 	s := newSwarm(2, 0)
 	s.Next(0)
@@ -197,7 +196,7 @@ func TestNodeWithNothingToAskSaysSo(t *testing.T) {
 	}
 }
 
-// A node that joins again because its peers are few goes on waiting for the answer to its question.
+// A node that announces itself again because it has few peers still waits for the answer to its open request.
 func TestJoinForPeersKeepsTheQuestion(t *testing.T) {
 	s := newSwarm(40, 0)
 	if s.Next(0).Request == nil {
@@ -292,7 +291,7 @@ func TestSlowPeerIsLeft(t *testing.T) {
 	s.PeerHas(at(1), upTo(200, 200))
 	s.PeerHas(at(2), upTo(200, 200))
 	now := time.Duration(0)
-	for range 300 { // peer 1 takes a millisecond, peer 2 never ends
+	for range 300 { // peer 1 takes a millisecond, peer 2 never finishes
 		step := s.Next(now)
 		for _, f := range slices.Clone(step.Fetch) {
 			if f.Peer == at(1) {
@@ -317,7 +316,7 @@ func TestLostTracker(t *testing.T) {
 	if step := s.Next(0); step.Request == nil || len(step.Fetch) > 0 {
 		t.Fatalf("step %+v", step)
 	}
-	// No answer comes; the node goes on by itself, and joins again later.
+	// The tracker does not answer: the node goes on without it, and announces itself again later.
 	step := s.Next(trackerTimeout)
 	if len(step.Fetch) == 0 || !step.Fetch[0].Origin() {
 		t.Fatalf("step %+v", step)
@@ -373,8 +372,8 @@ func TestUploads(t *testing.T) {
 	}
 }
 
-// One that was busy is asked again after what a transfer takes here: its places are free no sooner. On slow links four
-// requests in five were refused. Where a read waits, it is asked sooner.
+// A busy peer is asked again after the usual transfer time, because its slots are not free sooner. For an urgent piece
+// it is asked sooner.
 func TestBusyPeersAreLeftInPeace(t *testing.T) {
 	const takes = 4 * time.Second
 	for _, waits := range []bool{false, true} {
@@ -408,8 +407,7 @@ func TestBusyPeersAreLeftInPeace(t *testing.T) {
 	}
 }
 
-// The more often in a row a peer was busy, the longer it is left in peace, until once and a half what a transfer
-// takes.
+// The pause grows each time that a peer is busy again, up to one and a half transfer times.
 func TestBusyAgainIsAskedLater(t *testing.T) {
 	s := newSwarm(40, 1)
 	s.PeerHas(at(1), upTo(40, 39))

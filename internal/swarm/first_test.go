@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// While a read waits for a demand object nothing is fetched ahead, but what reads wait for is; and after a while it
-// is again.
+// While a read waits for a demand object, only urgent pieces are fetched. This ends after a while.
 func TestDemandReadsGoBeforeTheWindow(t *testing.T) {
 	s := newSwarm(100, 1)
 	s.PeerHas(at(1), upTo(100, 100))
@@ -31,7 +30,7 @@ func TestDemandReadsGoBeforeTheWindow(t *testing.T) {
 	}
 }
 
-// Who has no tracker leaves the link to a demand object, too.
+// A node without a tracker does the same.
 func TestDemandReadsWithoutATracker(t *testing.T) {
 	s := NewFetcher(FetcherOptions{Self: at(200), Pieces: 6, Random: chance()})
 	s.SetDemandReads(ms, 1)
@@ -44,7 +43,7 @@ func TestDemandReadsWithoutATracker(t *testing.T) {
 	}
 }
 
-// The piece that a read waits for is the first one that is asked for.
+// Urgent pieces come first in a request.
 func TestReadsAreAskedForFirst(t *testing.T) {
 	s := newSwarm(40, 1)
 	s.PeerHas(at(1), upTo(40, 3))
@@ -55,10 +54,10 @@ func TestReadsAreAskedForFirst(t *testing.T) {
 	}
 }
 
-// A node that could not be reached is no peer for a while, and the tracker is told.
+// A peer that cannot be reached is avoided for a while, and the tracker is told.
 func TestUnreachedPeerIsTold(t *testing.T) {
 	s := newSwarm(40, 2)
-	now := 200 * ms // the other one said nothing so far
+	now := 200 * ms // the wait for the pieces of peer 1 is over
 	s.PeerUnreachable(now, at(2))
 	step := s.Next(now)
 	if want := []AvoidedPeer{{Peer: at(2), Unreachable: true}}; !slices.Equal(step.Avoided, want) {
@@ -72,8 +71,8 @@ func TestUnreachedPeerIsTold(t *testing.T) {
 	}
 }
 
-// Of nodes that shun each other, the word of the one that is unreliable first does not count: it may be the one that
-// nobody reaches.
+// Of nodes that avoid each other, the reports of the one that is unreliable first do not count: maybe no node can reach
+// it.
 func TestReportsOfUnreliableNodesDoNotCount(t *testing.T) {
 	tr := newTracker()
 	for n := byte(1); n <= 4; n++ {
@@ -98,8 +97,7 @@ func TestReportsOfUnreliableNodesDoNotCount(t *testing.T) {
 	}
 }
 
-// A node that peers give nothing is served as if it were alone once it was sent to them in vain for long, until
-// they do.
+// A node that peers send nothing, long after it was told to ask them, is served like a lone node until they do.
 func TestStalledNodeIsServed(t *testing.T) {
 	tr := newTracker()
 	join(t, tr, 0, 1)
@@ -108,7 +106,7 @@ func TestStalledNodeIsServed(t *testing.T) {
 	for p := range w.pieces {
 		w.pieces[p] = pieceState{copies: 2, to: [2]netip.AddrPort{at(1), at(1)}, held: 1}
 	}
-	tr.uplink.busyUntil = time.Hour // spent
+	tr.uplink.busyUntil = time.Hour // busy for an hour
 	ask := func(now time.Duration, fed int) Answer {
 		a, wait, _ := tr.Ask(
 			now,
@@ -141,7 +139,7 @@ func TestStalledNodeIsServed(t *testing.T) {
 	}
 }
 
-// All members learn who is banned for all, once.
+// Each member is told of each ban once.
 func TestAnswersNameTheBanned(t *testing.T) {
 	tr := newTracker()
 	for n := byte(1); n <= 5; n++ {
@@ -162,7 +160,7 @@ func TestAnswersNameTheBanned(t *testing.T) {
 	}
 }
 
-// One address is not a crowd: it takes as many places as a node needs.
+// The number of members with one address is limited to what a node needs.
 func TestOneAddressHasFewPlaces(t *testing.T) {
 	tr := newTracker()
 	n := 0

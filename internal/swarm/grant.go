@@ -6,25 +6,26 @@ import (
 	"time"
 )
 
-// Grants. A piece request is answered at once while the uplink has room. Otherwise it is queued, and answered when
-// there is room, or after a while with the names of the nodes that have the pieces. So nodes need not poll, and the
-// server does not send what a peer could.
+// Grants. A piece request is answered at once while the uplink has room. Otherwise it is held open until there is room.
+// After a while it is answered with the names of the nodes that have the pieces. So nodes need not poll, and the server
+// does not send what a peer could.
 const (
 	maxWant    = 16 // pieces in a request
 	maxGrant   = 8  // pieces in a reply
-	aloneGrant = 24 // pieces in a reply to a node that is alone in its swarm, so that it asks less often
-	// from so many pieces on: a node that has none may be the first of many, which would all wait behind its pieces
+	aloneGrant = 24 // pieces in a reply to a node that is alone in its swarm
+	// A lone node gets large grants only once it has so many pieces. Before that, other nodes may be about to join, and
+	// would wait behind its pieces.
 	aloneMinPieces     = 8
-	aloneMaxBytes      = 8 << 20                // and no more bytes, as the node itself says how large its pieces are
-	minHold            = 100 * time.Millisecond // a request is held so long at least, or while so many pieces are sent
-	holdPieces         = 64                     // but no longer than its node waits
-	maxRequestRate     = 10000                  // requests per second: with more nodes, each is held longer
-	extraCopyDoublings = 8                      // doublings of copyDelay for each copy beyond the second
-	// of a large pack several pieces are granted together, so that a node sends about so many requests
+	aloneMaxBytes      = 8 << 20                // bytes of such a grant: the node itself tells the size of a piece
+	minHold            = 100 * time.Millisecond // a request is held at least so long, or
+	holdPieces         = 64                     // while so many pieces are sent; but not longer than its node waits
+	maxRequestRate     = 10000                  // requests per second; with more nodes each is held longer
+	extraCopyDoublings = 8                      // doublings of copyDelay for each copy after the second
+	// Several pieces of a large pack are granted together, so that a node sends about this number of requests.
 	requestsPerNode = 50
-	// But no more: larger batches delay the last node of a small swarm.
+	// Limit of pieces granted together. Larger batches delay the last node of a small swarm.
 	maxBatch = 4
-	maxScan  = 64 // queued requests that are looked at although there is nothing for them
+	maxScan  = 64 // queued requests examined although there is no piece for them
 )
 
 // queuedRequest is a piece request that waits for room on the uplink.
@@ -32,20 +33,20 @@ type queuedRequest struct {
 	swarm   *swarm
 	node    *member
 	want    []int
-	urgent  []int // those whose holders are named in the reply
+	urgent  []int // pieces whose holders the reply names
 	max     int
 	size    int64
-	limit   int           // no piece from here on is wanted
-	maxHold time.Duration // that its node waits for
+	limit   int           // pieces from this index on are not wanted
+	maxHold time.Duration // how long its node waits for a reply
 	until   time.Duration
 	done    bool
 }
 
-// PieceRequest is a Request as the tracker gets it.
+// PieceRequest is a Request as the tracker receives it.
 type PieceRequest struct {
 	Swarm string
 	Node  netip.AddrPort
-	Size  int64 // usual bytes of a piece of the pack
+	Size  int64 // average bytes of a piece of the pack
 	Request
 }
 
@@ -56,8 +57,8 @@ type PieceReply struct {
 	Answer
 }
 
-// Ask answers a piece request. With wait, the answer comes from Step later; a new request of a node replaces its
-// queued one. A node that is not known must announce itself.
+// Ask answers a piece request. If wait is true, Step returns the answer later. A new request of a node replaces its
+// queued one. If known is false, the node must announce itself.
 func (t *Tracker) Ask(now time.Duration, q PieceRequest) (a Answer, wait, known bool) {
 	w := t.swarmFor(q.Swarm, q.Node)
 	if w == nil {
@@ -84,7 +85,7 @@ func (t *Tracker) Ask(now time.Duration, q PieceRequest) (a Answer, wait, known 
 		maxHold: requestHold(q.Timeout),
 	}
 	if len(want) == 0 {
-		return t.answer(now, x, nil), false, true // a sign of life
+		return t.answer(now, x, nil), false, true // a keep-alive
 	}
 	if q.Limit > 0 {
 		x.limit = min(x.limit, q.Limit)
@@ -132,12 +133,12 @@ func (t *Tracker) Step(now time.Duration) (replies []PieceReply, wake time.Durat
 			if !t.uplink.free(now, x.size) {
 				break
 			}
-			// There is nothing for this one, but perhaps for those behind it.
+			// There is no piece for this request, but maybe for those behind it.
 			wake = Earlier(wake, x.until)
 			if looked++; looked > maxScan || i > maxScan*maxScan {
 				break
 			}
-			if x.node.unreliable { // it gets little anyway, and must not hide others
+			if x.node.unreliable { // it gets few pieces anyway, and must not hide other requests
 				looked--
 			}
 			continue
@@ -169,7 +170,7 @@ func (t *Tracker) grant(now time.Duration, x *queuedRequest) []int {
 	t.expireTransfers(now)
 	var out []int
 	most, alone := x.max, len(x.swarm.all) == 1 &&
-		x.node.have.Count() >= aloneMinPieces // no other node needs the uplink
+		x.node.have.Count() >= aloneMinPieces // no other node of this swarm needs the uplink
 	if alone {
 		most = int(min(aloneGrant, aloneMaxBytes/x.size))
 	}
@@ -179,20 +180,20 @@ func (t *Tracker) grant(now time.Duration, x *queuedRequest) []int {
 		if p < 0 {
 			break
 		}
-		if !x.node.unreliable && !x.node.stalled { // what such a node has does not help others
+		if !x.node.unreliable && !x.node.stalled { // the pieces of such a node do not help others
 			x.swarm.pieces[p].addCopy(x.node.addr, now)
 		}
 		t.uplink.start(sending{swarm: x.swarm, node: x.node.addr, piece: p, since: now}, x.size)
 		out = append(out, p)
-		if len(t.queue) > 1 && len(out) >= batch { // others wait too
+		if len(t.queue) > 1 && len(out) >= batch { // other requests wait
 			break
 		}
 	}
 	return out
 }
 
-// batch returns how many pieces are granted together while other requests wait. One is fastest, but of a large pack a
-// node of a small swarm would send hundreds of requests.
+// batch returns how many pieces are granted together while other requests wait. One piece is fastest, but then a node
+// of a small swarm with a large pack would send hundreds of requests.
 func (x *queuedRequest) batch() int {
 	nodes := len(x.swarm.all)
 	if x.node.have.Count() < aloneMinPieces {
@@ -201,7 +202,7 @@ func (x *queuedRequest) batch() int {
 	return min(max(1, (len(x.swarm.pieces)/requestsPerNode+nodes/2)/nodes), maxBatch)
 }
 
-// pick returns the piece that helps the swarm most: the first one that no node has.
+// pick returns the piece to grant: the first one that no node has, else one that may be sent again. -1: none.
 func (t *Tracker) pick(now time.Duration, x *queuedRequest, taken []int) int {
 	w := x.swarm
 	if x.node.isStalled(now, t.copyDelay(x)+t.hold(x)) {
@@ -218,10 +219,10 @@ func (t *Tracker) pick(now time.Duration, x *queuedRequest, taken []int) int {
 	for w.first < len(w.pieces) && !w.isUnseeded(w.first) {
 		w.first++
 	}
-	if w.first < x.limit && !x.node.have.Has(w.first) { // the server runs ahead of what nodes ask for
+	if w.first < x.limit && !x.node.have.Has(w.first) { // the server seeds pieces before nodes ask for them
 		return w.first
 	}
-	if len(x.urgent) == 0 { // nobody needs it soon: no second copy
+	if len(x.urgent) == 0 { // no piece is needed soon: no second copy
 		return -1
 	}
 	return t.pickAgain(now, x, taken)
@@ -259,12 +260,12 @@ func (t *Tracker) copyDelay(x *queuedRequest) time.Duration {
 	return max(20*time.Millisecond, 16*t.uplink.time(x.size)) + 2*t.announceDelay(t.nodesOf[x.swarm.pack])
 }
 
-// mayCopyAgain reports whether another copy may be sent. Beyond the second one that takes ever longer. It is needed,
-// because the nodes that have the piece may be out of reach of those that ask.
+// mayCopyAgain reports whether another copy of piece p may be sent. The pause grows with the number of copies. More
+// copies are needed, because requesters may be unable to reach the nodes that have the piece.
 func (t *Tracker) mayCopyAgain(now time.Duration, x *queuedRequest, p int) bool {
 	s := x.swarm.pieces[p]
 	more := min(max(0, s.copies-1), 2)
-	if x.node.unreliable { // others have it, and share it
+	if x.node.unreliable { // reliable nodes have the piece and share it
 		more = 1
 	}
 	return now >= s.last+t.copyDelay(x)<<(extraCopyDoublings*more)
@@ -272,7 +273,7 @@ func (t *Tracker) mayCopyAgain(now time.Duration, x *queuedRequest, p int) bool 
 
 func (w *swarm) isUnseeded(p int) bool { return w.pieces[p].copies == 0 && w.pieces[p].held == 0 }
 
-// answer reports what was granted, and which of the other pieces somebody has or is getting.
+// answer returns the answer to a request: the grant, and which other pieces some node has or is getting.
 func (t *Tracker) answer(now time.Duration, x *queuedRequest, grant []int) Answer {
 	if len(grant) == 0 && len(x.want) > 0 {
 		x.node.sendAway(now)
@@ -284,7 +285,7 @@ func (t *Tracker) answer(now time.Duration, x *queuedRequest, grant []int) Answe
 		Banned:        t.bannedSince(x.node),
 	}
 	for _, p := range x.want {
-		if slices.Contains(grant, p) || x.node.stalled { // the holders do not help that node
+		if slices.Contains(grant, p) || x.node.stalled { // a stalled node gets nothing from the holders
 			continue
 		}
 		if s := x.swarm.pieces[p]; s.copies > 0 || s.held > 0 {
@@ -298,7 +299,7 @@ func (t *Tracker) answer(now time.Duration, x *queuedRequest, grant []int) Answe
 	return a
 }
 
-// holders returns nodes that got a piece from the server, or are getting it, and that may be peers.
+// holders returns the nodes that the server sent a piece to last, and that may be peers of the requester.
 func (x *queuedRequest) holders(s *pieceState) (out []netip.AddrPort) {
 	for _, to := range s.to[:min(s.copies, len(s.to))] {
 		if m := x.swarm.members[to]; m != nil && m != x.node && x.node.mayMeet(m) {
@@ -311,10 +312,11 @@ func (x *queuedRequest) holders(s *pieceState) (out []netip.AddrPort) {
 // HeldPiece is a piece that other nodes have or are getting.
 type HeldPiece struct {
 	Piece int
-	Peers []netip.AddrPort // who, if the piece is urgent
+	Peers []netip.AddrPort // its holders, if the piece is urgent
 }
 
-// Busy tells the tracker whether kernel+initrd fill the uplink. Then only what the swarm needs is sent.
+// Busy tells the tracker whether kernel+initrd transfers fill the uplink. Then the server sends only what the swarm
+// needs.
 func (t *Tracker) Busy(busy bool) { t.kernelBusy = busy }
 
 // Sent ends a granted transfer, whether or not it succeeded.
@@ -322,12 +324,13 @@ func (t *Tracker) Sent(key string, node netip.AddrPort, piece int) {
 	t.uplink.done(key, node, piece)
 }
 
-// Begin notes that a node has asked for a piece that it was granted.
+// Begin notes that a node has requested a piece that it was granted.
 func (t *Tracker) Begin(now time.Duration, key string, node netip.AddrPort, piece int) {
 	t.uplink.begin(now, key, node, piece)
 }
 
-// expireTransfers takes back grants that were never used: the node is gone, and nobody has the piece from it.
+// expireTransfers takes back grants that were never used. Their nodes are gone, so no peer can get the pieces from
+// them.
 func (t *Tracker) expireTransfers(now time.Duration) {
 	for _, x := range t.uplink.expire(now) {
 		if x.swarm == nil { // an ungranted object

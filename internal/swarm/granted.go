@@ -7,7 +7,7 @@ import (
 	"pando/internal/chunk"
 )
 
-// grantMemory is after how long a grant that was never used is forgotten.
+// grantMemory is the time after which an unused grant is forgotten.
 const grantMemory = time.Minute
 
 // Limits of the unused grants of one address, so that requests alone neither fill the memory nor block the uplink.
@@ -16,17 +16,17 @@ const (
 	maxOwedDemand = 2 << 20 // bytes of demand objects
 )
 
-// grant is a transfer from the server that a node was allowed.
+// grant names a transfer from the server that a node was allowed.
 type grant struct {
 	node   netip.Addr
 	object chunk.ShortID
 }
 
-// granted is what the tracker knows about a grant.
+// granted is what the tracker remembers about a grant.
 type granted struct {
 	PackNode
 	piece       int
-	demandBytes int64 // of a demand object that was charged to the uplink
+	demandBytes int64 // size of a demand object that was charged to the uplink
 	since       time.Duration
 }
 
@@ -39,10 +39,10 @@ type PackNode struct {
 // owed counts the unused grants of one address.
 type owed struct {
 	transfers   int
-	demandBytes int64 // bytes
+	demandBytes int64
 }
 
-// grants are the transfers that were allowed and have not ended.
+// grants holds the transfers that were allowed and have not ended.
 type grants struct {
 	all       map[grant]granted
 	owed      map[netip.Addr]owed
@@ -73,10 +73,10 @@ func (s *grants) forget(g grant) (x granted, ok bool) {
 	return x, true
 }
 
-// hasRoom reports whether an address may have one more grant. Without a grant its transfer waits in an object queue.
+// hasRoom reports whether an address may have one more grant. A transfer without a grant waits in the object queue.
 func (s *grants) hasRoom(node netip.Addr) bool { return s.owed[node].transfers < maxOwed }
 
-// expire removes old grants now and then.
+// expire removes old grants, at most once in grantMemory/4.
 func (s *grants) expire(now time.Duration) {
 	if now < s.expiredAt+grantMemory/4 {
 		return
@@ -89,7 +89,7 @@ func (s *grants) expire(now time.Duration) {
 	}
 }
 
-// NoteGrants remembers that a node was granted pieces of a pack, whose object ids these are.
+// NoteGrants remembers that a node was granted pieces of a pack. ids are the objects of all pieces of the pack.
 func (t *Tracker) NoteGrants(now time.Duration, key string, node netip.AddrPort, pieces []int, ids []chunk.ID) {
 	for _, p := range pieces {
 		if p < len(ids) && t.grants.hasRoom(node.Addr()) {
@@ -99,7 +99,7 @@ func (t *Tracker) NoteGrants(now time.Duration, key string, node netip.AddrPort,
 	t.grants.expire(now)
 }
 
-// ObjectSent says that the server has sent an object to a node, or failed to. Only granted transfers count.
+// ObjectSent notes that the server has sent an object to a node, or failed to. Objects without a grant are ignored.
 func (t *Tracker) ObjectSent(node netip.Addr, object chunk.ShortID) {
 	x, ok := t.grants.forget(grant{node, object})
 	switch {
@@ -111,9 +111,9 @@ func (t *Tracker) ObjectSent(node netip.Addr, object chunk.ShortID) {
 	}
 }
 
-// FindDemand answers a request for a demand object: peers that have it or will have it, and how long they may take.
-// Without peers the server sends it, and the uplink is reserved for it once. It is not reserved for a node that is in
-// no swarm or has many unused grants: its transfer waits in an object queue.
+// FindDemand returns peers that have or will have a demand object, and how long they may take. Without such peers the
+// server sends the object, and its bytes are reserved on the uplink once. Nothing is reserved for a node that is in no
+// swarm or has many unused grants: its transfer waits in the object queue.
 func (t *Tracker) FindDemand(
 	now time.Duration,
 	id chunk.ShortID,

@@ -8,16 +8,16 @@ import (
 	"pando/internal/chunk"
 )
 
-// Demand objects spread as a tree: a node that asks is told another that has the object or is fetching it, and is
-// named to later ones itself. A node that is fetching an object lets those wait that ask for it. So the server sends
-// one copy of an object that many nodes read at the same moment.
+// Demand objects spread as a tree. A requester is told a node that has the object or is fetching it, and is itself
+// named to later requesters. A node that is fetching an object lets its requesters wait. So the server sends one copy
+// of an object that many nodes read at the same moment.
 const (
 	maxDemandObjects = 32768           // objects that are remembered
-	maxHoldersKept   = 16              // of each
-	holderMemory     = 2 * time.Minute // afterwards the node may have dropped the object
-	maxNamed         = 3               // times that a node is named first: so often it sends the object
-	maxNames         = 3               // names in a reply; the first is asked first
-	spreadFactor     = 64              // times the sending time of an object that it may take to reach all
+	maxHoldersKept   = 16              // remembered holders of each object
+	holderMemory     = 2 * time.Minute // after this time a holder may have dropped the object
+	maxNamed         = 3               // how often a node is named first; it sends the object each time
+	maxNames         = 3               // names in a reply; the requester asks the first one first
+	spreadFactor     = 64              // time to reach all nodes, in sending times of the object
 )
 
 // demandHolder is a node that has a demand object, or is fetching it.
@@ -27,15 +27,15 @@ type demandHolder struct {
 	named int
 }
 
-// demandObjects remembers who fetched which demand object lately, oldest first. When there are too many objects, the
-// oldest is forgotten.
+// demandObjects remembers which nodes fetched which demand object lately. When there are too many objects, the oldest
+// is forgotten.
 type demandObjects struct {
 	objects map[chunk.ShortID][]demandHolder
 	order   []chunk.ShortID
 }
 
-// demandHolders returns the nodes that have a demand object or will have it, and how long they may take. None means
-// that the server sends it: that is while the uplink has room, or nobody has it.
+// demandHolders returns nodes that have or will have a demand object, and how long they may take. None means that the
+// server sends it, because the uplink has room or no node has the object.
 func (t *Tracker) demandHolders(
 	now time.Duration,
 	id chunk.ShortID,
@@ -53,12 +53,12 @@ func (t *Tracker) demandHolders(
 	return nil, 0
 }
 
-// expectObject charges the uplink for a demand object that the server is about to send; objectDone ends the transfer.
+// expectObject charges the uplink for a demand object that the server is about to send. objectDone ends the transfer.
 func (t *Tracker) expectObject(now time.Duration, node netip.Addr, size int64) {
 	t.uplink.start(sending{node: sender(node), piece: objectPiece, since: now}, size)
 }
 
-// holdersFor returns the names for a node. The first one is to send the object.
+// holdersFor returns the names for a requester. The first one is expected to send the object.
 func (t *Tracker) holdersFor(now time.Duration, id chunk.ShortID, node netip.AddrPort) (names []netip.AddrPort) {
 	asks, all := t.member(node), t.demand.objects[id]
 	for i := range all {

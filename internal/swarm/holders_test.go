@@ -42,7 +42,8 @@ func TestDemandObjectsAreNamedOnceTheUplinkIsSpent(t *testing.T) {
 	}
 }
 
-// While K fills the uplink, who has it is named though the pieces leave room; and what nobody has is sent.
+// While kernel+initrd transfers fill the uplink, holders are named even if there is room for pieces. An object without
+// holders is sent.
 func TestDemandObjectsWhileKIsSent(t *testing.T) {
 	tr := newTracker()
 	id := chunk.Sum([]byte("firefox")).Short()
@@ -60,8 +61,8 @@ func TestDemandObjectsWhileKIsSent(t *testing.T) {
 	}
 }
 
-// A crowd that wants the same at the same moment has it from each other: each sends it a few times, to those that
-// came later, so that nobody waits for himself; and the way from the server is short.
+// Nodes that want the same object at the same moment get it from each other. Each node sends it a few times, to nodes
+// that asked later, so no node waits for itself. The chain from the server stays short.
 func TestDemandObjectsGoRoundAsATree(t *testing.T) {
 	tr := newTracker()
 	id := chunk.Sum([]byte("firefox")).Short()
@@ -96,7 +97,7 @@ func TestDemandObjectsGoRoundAsATree(t *testing.T) {
 	}
 }
 
-// What is remembered has bounds, whatever is asked.
+// The memory is bounded, whatever is requested.
 func TestDemandObjectsHaveBounds(t *testing.T) {
 	var l demandObjects
 	for i := range maxDemandObjects + 10 {

@@ -8,43 +8,43 @@ import (
 )
 
 // Joining. A boot starts with a few small files: the manifest of its version, its signature, and the map of the boot
-// pack. Sent to forty nodes they would take a tenth of the storm's time on the server's link, and no node can share
-// before it has them. So they come from nodes that have booted before, two of which the tracker names.
+// pack. Sending them to all nodes of a storm takes long, and no node can share before it has them. So nodes that booted
+// before send them; the tracker names two.
 const (
-	bootstrapNames = 2 // nodes that are named
+	bootstrapNames = 2 // nodes that a reply names
 	bootstrapTries = 64
-	// A join request of a node that does not tell its timeout is held so long.
+	// Shortest hold of a join request.
 	minJoinHold         = 2 * time.Second
-	joinMax             = 2 * time.Minute // the node repeats its request for so long, and then turns to the server
-	joinPause           = minJoinHold / 4 // pause between requests that the tracker did not hold
+	joinMax             = 2 * time.Minute // a node repeats its request for so long, then it asks the server
+	joinPause           = minJoinHold / 4 // pause before a request is repeated
 	joinLook            = 20 * time.Millisecond
-	firstShare          = 4       // a fourth of the uplink is for joins for which there is neither room nor a node
-	bootstrapBytes      = 8 << 10 // compressed manifest and signature, about
-	bootstrapPieceBytes = 128     // of the map for each piece: its digest and about twenty extents
-	// Objects up to this size count as bootstrap files; a part of the index is one.
+	firstShare          = 4       // 1/firstShare of the uplink is for joins for which there is neither room nor a node
+	bootstrapBytes      = 8 << 10 // about the size of the compressed manifest and signature
+	bootstrapPieceBytes = 128     // of the map per piece: its digest and about twenty extents
+	// Objects up to this size count as bootstrap files, so that parts of the index do.
 	smallObject      = 16 << 10
-	usualJoinTimeout = 12 * time.Second // a node waits so long for the first reply
+	usualJoinTimeout = 12 * time.Second // how long a node waits for the first reply
 )
 
-// BootstrapFiles are the files that a boot starts with, for nodes that boot later.
+// BootstrapFiles are the files that a boot starts with. A node keeps them for nodes that boot later.
 type BootstrapFiles struct {
-	Manifest, Signature []byte         // none: this node does not serve them
+	Manifest, Signature []byte         // nil: this node does not serve them
 	Map                 chunk.Verified // of the pack
 }
 
-// JoinRequest is the request of a node that boots and has nothing yet.
+// JoinRequest is the request of a node that boots and has no file yet.
 type JoinRequest struct {
 	Swarm     string
 	Size      int64        // bytes of the files
 	Subnet    netip.Prefix // zero: not known
 	Location  string
 	LocalOnly bool
-	// the node was answered lately, and its transfer is charged already
+	// The node was answered lately, and the transfer is already charged.
 	Counted bool
 }
 
-// bootstrap names nodes that have the bootstrap files. Without names the server sends them; with wait, the request is
-// to be tried again a little later.
+// bootstrap returns nodes that have the bootstrap files. Without peers and without wait, the server sends the files. If
+// wait is true, try the request again a little later.
 func (t *Tracker) bootstrap(now time.Duration, s JoinRequest) (peers []netip.AddrPort, wait bool) {
 	t.Sweep(now)
 	t.expireTransfers(now)
@@ -61,8 +61,8 @@ func (t *Tracker) bootstrap(now time.Duration, s JoinRequest) (peers []netip.Add
 	return peers, len(peers) == 0
 }
 
-// mayJoinFirst reports whether the server sends the files although the uplink is busy, because no node of that swarm
-// has them. Otherwise another swarm could keep a new version from booting. All such joins together get a part of the
+// mayJoinFirst reports whether the server sends the files on a busy uplink, because no node of that swarm has them.
+// Otherwise another swarm could keep a new version from booting. All such joins together get 1/firstShare of the
 // uplink.
 func (t *Tracker) mayJoinFirst(now time.Duration, size int64) bool {
 	if now < t.firstAfter {
@@ -73,14 +73,13 @@ func (t *Tracker) mayJoinFirst(now time.Duration, size int64) bool {
 	return true
 }
 
-// bootstrapPeers returns the nodes to name; some tells whether any has the files, who may all have sent enough for
-// now.
+// bootstrapPeers returns the nodes to name. some is true if any node has the files, even if all of them are busy.
 func (t *Tracker) bootstrapPeers(now time.Duration, s JoinRequest) (peers []netip.AddrPort, some bool) {
 	w := t.swarms[localityOf(s.Swarm, s.Location, s.Subnet, s.LocalOnly)]
 	if w == nil {
 		return nil, false
 	}
-	each := t.uplink.time(s.Size) // links of nodes are taken for as fast as the server's
+	each := t.uplink.time(s.Size) // assumes that nodes' links are as fast as the server's
 	asks := &member{subnet: s.Subnet, location: s.Location, localOnly: s.LocalOnly}
 	for _, from := range [][]*member{w.bySubnet[s.Subnet], w.all} {
 		first := t.o.Random.IntN(max(1, len(from)))
@@ -107,6 +106,6 @@ func (t *Tracker) bootstrapPeers(now time.Duration, s JoinRequest) (peers []neti
 	return peers, some
 }
 
-// JoinTimeout is how long a node waits for the reply to its join request. It grows with the announce delay, so that
-// waiting nodes do not fill a slow link with requests.
+// JoinTimeout returns how long a node waits for the reply to its join request. It grows with the announce delay, so
+// that waiting nodes do not fill a slow link with requests.
 func JoinTimeout(delay time.Duration) time.Duration { return usualJoinTimeout + 2*BoundDelay(delay) }

@@ -5,16 +5,17 @@ import (
 	"time"
 )
 
-// joinHedge is how long a node waits for one tracker before it asks the next server's as well: a tracker that holds
-// its reply looks like one that hangs.
+// joinHedge is how long a node waits for one tracker before it also asks the next server's tracker. A tracker that
+// holds a request open looks like one that hangs.
 const joinHedge = 2 * time.Second
 
-// Joiner decides which trackers a booting node asks for its bootstrap files, and when. It prefers the first ones,
-// repeats a request if a tracker tells it to, for at most joinMax, and skips one that is down or slow.
+// Joiner decides which trackers a booting node asks for its bootstrap files, and when. It asks them in order of
+// preference. It repeats a request if the tracker tells it to, for at most joinMax. It goes on to the next tracker if
+// one is down or slow.
 type Joiner struct {
 	began    time.Duration
 	trackers []joinTracker
-	tried    int // from the first on
+	tried    int // number of trackers asked so far
 	failed   int
 	result   JoinResult
 	over     bool
@@ -22,10 +23,10 @@ type Joiner struct {
 
 // joinTracker is what a Joiner knows of one tracker.
 type joinTracker struct {
-	first time.Duration // when it was asked first
-	last  time.Duration // and last
-	again time.Duration // when it is asked again; 0: it is being asked, or gone
-	delay time.Duration // announce delay that it told
+	first time.Duration // when the tracker was asked first
+	last  time.Duration // when it was asked last
+	again time.Duration // when it is asked again; 0: a request is open, or it failed
+	delay time.Duration // announce delay that the tracker told
 }
 
 // JoinAttempt is a request to a tracker, with the time to wait for its reply.
@@ -36,18 +37,18 @@ type JoinAttempt struct {
 
 // JoinReply is the reply of a tracker to a join request.
 type JoinReply struct {
-	Peers         []netip.AddrPort // they have the files; none: the server has them
-	Again         bool             // ask again before turning to the server: it has no room now
+	Peers         []netip.AddrPort // nodes that have the files; none: the server has them
+	Again         bool             // repeat the request before asking the server: it has no room now
 	AnnounceDelay time.Duration
 }
 
 // JoinResult is what a booting node learned of the trackers.
 type JoinResult struct {
-	// They serve the bootstrap files at the paths of a server; none: a server does.
+	// Peers serve the bootstrap files at the same paths as a server. None: a server sends them.
 	Peers         []netip.AddrPort
 	AnnounceDelay time.Duration // 0: as usual
-	Tracker       int           // the one that answered
-	Control       Control       // what it took
+	Tracker       int           // index of the tracker that answered
+	Control       Control       // traffic with the trackers
 }
 
 // Control counts the traffic between a node and trackers, without HTTP headers.
@@ -56,12 +57,12 @@ type Control struct {
 	Bytes    int64 // of messages and replies
 }
 
-// NewJoiner returns the decisions for a node that knows so many trackers.
+// NewJoiner returns the decisions for a node that knows that number of trackers.
 func NewJoiner(now time.Duration, trackers int) *Joiner {
 	return &Joiner{began: now, trackers: make([]joinTracker, trackers), over: trackers == 0}
 }
 
-// Next returns the requests to send now, and when to call it again if no reply comes before; 0: no need.
+// Next returns the requests to send now, and when to call it again if no reply arrives before; 0: no need.
 func (s *Joiner) Next(now time.Duration) (asks []JoinAttempt, wake time.Duration) {
 	if s.over {
 		return nil, 0
@@ -109,11 +110,11 @@ func (s *Joiner) Answered(now time.Duration, tracker int, a JoinReply) {
 	}
 }
 
-// Failed says that a tracker gave no valid reply.
+// Failed notes that a tracker gave no valid reply.
 func (s *Joiner) Failed() {
 	s.failed++
 	s.over = s.over || s.failed == len(s.trackers)
 }
 
-// Result is the outcome, and whether the join is over; until then it is the last reply.
+// Result returns the result, and whether the join is over. Until then the result is that of the last reply.
 func (s *Joiner) Result() (h JoinResult, over bool) { return s.result, s.over }

@@ -19,8 +19,7 @@ func wantTries(t *testing.T, what string, s *Joiner, now, wake time.Duration, wa
 	}
 }
 
-// One tracker after the other is asked: the next one when one failed, or after a while beside the first. The first
-// answer holds.
+// The next tracker is asked when one failed, or after joinHedge while the first is still open. The first answer counts.
 func TestJoinTriesEachTracker(t *testing.T) {
 	s := NewJoiner(time.Second, 4)
 	now := time.Second
@@ -55,7 +54,8 @@ func TestJoinTriesEachTracker(t *testing.T) {
 	}
 }
 
-// A tracker that says so is asked again, after a pause and with the patience that its word needs, for two minutes.
+// A tracker that answers "again" is asked again after a pause, with a timeout that covers its announce delay, for two
+// minutes.
 func TestJoinIsRepeatedForAWhile(t *testing.T) {
 	s := NewJoiner(0, 1)
 	wantTries(t, "first", s, 0, 0, 0)

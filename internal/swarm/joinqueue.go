@@ -11,13 +11,13 @@ import (
 // Ticket is a place in a queue.
 type Ticket int
 
-// joinQueue holds the join requests of one locality, which wait for the same nodes. It is served in order: if a
-// hundred shared the link, all of them would wait for as long as the last.
+// joinQueue holds the join requests of one locality, which wait for the same nodes. It is served in order: if a hundred
+// nodes shared the link, each of them would wait as long as the last.
 type joinQueue struct {
 	locality  locality
 	waiting   []queuedJoin
-	lookAt    time.Duration // the next look at the first request
-	holdUntil time.Duration // no request's hold ends before
+	lookAt    time.Duration // when the first request is tried next
+	holdUntil time.Duration // no hold ends before this moment
 }
 
 // queuedJoin is a join request that waits.
@@ -77,8 +77,8 @@ func (t *Tracker) CancelJoin(x Ticket) {
 	t.joinQueues = slices.DeleteFunc(t.joinQueues, func(l *joinQueue) bool { return len(l.waiting) == 0 })
 }
 
-// StepJoins returns the replies that are due, and when to call it again, 0 when the queues are empty. A request for
-// which there was neither room nor a node is to be repeated; a node that does not know that turns to the server.
+// StepJoins returns the replies that are due, and when to call it again, 0 when the queues are empty. A request whose
+// hold ends gets the reply Again. A node that does not know that field loads the files from the server.
 func (t *Tracker) StepJoins(now time.Duration) (replies []QueuedJoinReply, wake time.Duration) {
 	for _, l := range t.joinQueues {
 		for len(l.waiting) > 0 && now >= l.lookAt {
@@ -103,8 +103,8 @@ func (t *Tracker) StepJoins(now time.Duration) (replies []QueuedJoinReply, wake 
 	return replies, wake
 }
 
-// joinRecheck is the time until the next look at a queue: a node that sends the files is free again after as long as
-// that takes. On a fast link the usual 20 ms would be a tenth of a boot.
+// joinRecheck is the pause before a queue is looked at again. A node that sends the files is free after about their
+// sending time, so on a fast link joinLook would be too long.
 func (t *Tracker) joinRecheck(size int64) time.Duration {
 	if t.uplink.rate == 0 {
 		return joinLook
@@ -138,7 +138,7 @@ func (t *Tracker) expireJoins(now time.Duration, l *joinQueue) (replies []Queued
 	return replies
 }
 
-// tryJoin returns the reply to a join request, if there is one now.
+// tryJoin returns the reply to a join request, and false when the request must wait.
 func (t *Tracker) tryJoin(now time.Duration, join JoinRequest, from netip.Addr) (JoinReply, bool) {
 	id, err := chunk.ParseID(join.Swarm)
 	key := grant{from, id.Short()}

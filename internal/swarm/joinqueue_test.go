@@ -7,11 +7,10 @@ import (
 	"pando/internal/chunk"
 )
 
-// The first boots of an image, or of a rack that keeps to itself, get what they start with from the server at once
-// though another swarm takes all of its uplink: nobody else could give it. They get a part of it; and where
-// somebody has the files it is waited for.
+// The first boots of an image, or of a rack that shares within itself, get the bootstrap files from the server at once,
+// although another swarm fills the uplink. They get 1/firstShare of it. If a node has the files, boots wait for it.
 func TestFirstJoinDoesNotWait(t *testing.T) {
-	tr := newTracker() // 10 ms for a start
+	tr := newTracker() // a join takes 10 ms of the uplink
 	tr.uplink.charge(0, 10_000_000)
 	start := JoinRequest{Swarm: "second image", Size: 1000}
 	sent := 0
@@ -41,14 +40,14 @@ func TestFirstJoinDoesNotWait(t *testing.T) {
 	if peers, wait := tr.bootstrap(3*time.Second, rack); !wait {
 		t.Errorf("two have it and gave it just now: %v", peers)
 	}
-	// Those who were there before a power cut have nothing to give.
+	// Nodes from before a power cut do not count as holders.
 	tr.uplink.charge(time.Hour, 10_000_000)
 	if peers, wait := tr.bootstrap(time.Hour, rack); wait || peers != nil {
 		t.Errorf("all are silent for an hour: %v, wait %v", peers, wait)
 	}
 }
 
-// Who asks again and again where it gets what it starts with, and does not take it, is counted once a minute.
+// A node that sends join requests again and again, and does not fetch the files, is charged once a minute.
 func TestJoinsOfOneAddressAreCountedOnce(t *testing.T) {
 	s := claims()
 	pack := chunk.Sum([]byte("pack")).String()
@@ -62,7 +61,7 @@ func TestJoinsOfOneAddressAreCountedOnce(t *testing.T) {
 	if until := s.uplink.busyUntil - 0; until > once {
 		t.Errorf("the uplink is spent for %v, one start takes %v", until, once)
 	}
-	s.uplink.charge(0, 100<<20) // something else takes all of it
+	s.uplink.charge(0, 100<<20) // another transfer takes the whole uplink
 	if a, ok := s.tryJoin(0, start, at(9).Addr()); !ok || a.Peers != nil || s.firstAfter != 0 {
 		t.Errorf("without room: %+v, %v", a, ok)
 	}
@@ -77,8 +76,7 @@ func TestJoinsOfOneAddressAreCountedOnce(t *testing.T) {
 	}
 }
 
-// A long line answers each boot once: those that waited for long enough are told to ask again, and the others stand
-// in their order.
+// A long queue answers each boot once. Boots whose hold ended are told to repeat the request; the others stay in order.
 func TestLongJoinQueue(t *testing.T) {
 	tr := NewTracker(TrackerOptions{Uplink: 1 << 20, Random: chance()})
 	tr.uplink.charge(0, 1<<30)

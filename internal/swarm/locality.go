@@ -2,13 +2,13 @@ package swarm
 
 import "net/netip"
 
-// locality names nodes that may be peers of each other. Copies are counted for each locality apart, because a node
-// that shares within its rack or subnet only does not help the others.
+// locality identifies a set of nodes that may be peers of each other. The copies of a piece are counted per locality,
+// because a local-only node does not help the others.
 type locality struct {
 	pack      string
 	localOnly bool
 	location  string
-	subnet    netip.Prefix // without a location
+	subnet    netip.Prefix // set when there is no location
 }
 
 func localityOf(pack, place string, subnet netip.Prefix, localOnly bool) locality {
@@ -27,7 +27,7 @@ type packNode struct {
 	node netip.AddrPort
 }
 
-// swarmFor returns the swarm of a pack that a node is in, nil when it is in none.
+// swarmFor returns the swarm of a pack that a node is in, or nil.
 func (t *Tracker) swarmFor(pack string, node netip.AddrPort) *swarm {
 	return t.swarmOf[packNode{pack, node}]
 }

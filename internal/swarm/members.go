@@ -35,7 +35,7 @@ func (w *swarm) remove(m *member) {
 	if !m.unreliable {
 		w.count(m, -1)
 	}
-	for p := range w.pieces { // what only this node had or was sent is to be sent again
+	for p := range w.pieces { // pieces that only this node had or was sent must be sent again
 		if w.pieces[p].held == 0 {
 			w.pieces[p].removeCopy(m.addr)
 		}
@@ -43,14 +43,14 @@ func (w *swarm) remove(m *member) {
 	w.first = 0
 }
 
-// without removes m; order does not matter.
+// without removes m from a list, whose order it changes.
 func without(list []*member, m *member) []*member {
 	i := slices.Index(list, m)
 	list[i] = list[len(list)-1]
 	return list[:len(list)-1]
 }
 
-// setHave takes what a member has; it may have dropped pieces.
+// setHave updates the pieces of a member, which may also have dropped some.
 func (w *swarm) setHave(m *member, b Bitmap) {
 	if !b.fits(len(w.pieces)) {
 		return
@@ -69,7 +69,7 @@ func (w *swarm) setHave(m *member, b Bitmap) {
 	}
 }
 
-// count adds the pieces of a member to the holders of each, or subtracts them.
+// count adds n to the number of holders of each piece that a member has.
 func (w *swarm) count(m *member, n int) {
 	for p := range w.pieces {
 		if m.have.Has(p) {
@@ -78,10 +78,10 @@ func (w *swarm) count(m *member, n int) {
 	}
 }
 
-// setAvoided takes the peers that a member avoids, in place of those that it named before.
+// setAvoided replaces the peers that a member avoids.
 func (w *swarm) setAvoided(m *member, left []netip.AddrPort) {
 	left = left[:min(len(left), maxAvoided)]
-	if m.unreliable { // perhaps nobody reaches this node itself
+	if m.unreliable { // maybe no peer can reach this node
 		left = nil
 	}
 	old := m.avoids
@@ -104,11 +104,11 @@ func (w *swarm) setAvoided(m *member, left []netip.AddrPort) {
 	}
 }
 
-// unreliableAt is how many nodes must avoid one before its pieces count for nothing. In a small swarm one is enough.
+// unreliableAt returns how many members must avoid a node before its pieces no longer count.
 func unreliableAt(nodes int) int { return min(1+nodes/8, 3) }
 
-// updateReliability decides whether the pieces of a member count. A node that breaks off what it sends is no help, so
-// what it was given is sent to another.
+// updateReliability decides whether the pieces of a member count. A node whose uploads break off does not help, so the
+// pieces that it was given are sent to another node.
 func (w *swarm) updateReliability(m *member) {
 	unreliable := w.avoidedBy[m.addr] >= unreliableAt(len(w.all))
 	switch {
@@ -125,11 +125,12 @@ func (w *swarm) updateReliability(m *member) {
 	m.unreliable = unreliable
 }
 
-// farShare is the share of peers from other subnets and locations. Without them each would need copies of its own.
-const farShare = 4 // one in four
+// farShare: one peer in farShare is from another subnet or location. Otherwise each of these would need its own copies
+// from the server.
+const farShare = 4
 
-// mayMeet reports whether two nodes may be peers. Local ones share within their location, or without one within their
-// subnet.
+// mayMeet reports whether two nodes may be peers. A local-only node shares within its location. Without a location, it
+// shares within its subnet.
 func (m *member) mayMeet(o *member) bool {
 	if !m.localOnly && !o.localOnly {
 		return true
@@ -137,15 +138,15 @@ func (m *member) mayMeet(o *member) bool {
 	return m.location == o.location && (m.location != "" || m.subnet == o.subnet)
 }
 
-// choose names up to n peers of m at random: same subnet and location first, then same subnet, then same location,
-// then any.
+// choose names up to n peers of m at random: first those in the same subnet and location, then in the same subnet, then
+// in the same location, then any.
 func (w *swarm) choose(random *rand.Rand, m *member, n int) []netip.AddrPort {
 	var out []netip.AddrPort
 	pick := func(from []*member, most int, ok func(*member) bool) {
 		// The number of tries is bounded, so that an announcement costs the same in a swarm of any size.
 		for tries := 4 * n; len(out) < most && len(from) > 0 && tries > 0; tries-- {
 			c := from[random.IntN(len(from))]
-			for range 3 { // of a few, the one with the fewest peers
+			for range 3 { // of four random nodes, take the one with the fewest peers
 				if d := from[random.IntN(len(from))]; d.degree < c.degree {
 					c = d
 				}

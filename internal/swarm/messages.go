@@ -14,13 +14,13 @@ import (
 	"pando/internal/chunk"
 )
 
-// Limits of messages, in bytes. A bitmap of the largest pack has 1 KiB.
+// Limits of messages, in bytes. The bitmap of a pack with MaxPieces pieces has 1 KiB.
 const (
 	MaxMessage = 16 << 10
 	maxHave    = MaxPieces / 8
 )
 
-// The messages to the tracker, as JSON. A node is known by the address that it sends from, and tells only its port.
+// The messages to the tracker, as JSON. A node is known by its source address, so it tells only its port.
 type (
 	// JoinMessage is sent to /swarm/start by a node that boots and has no file yet.
 	JoinMessage struct {
@@ -29,15 +29,15 @@ type (
 		Location  string `json:"place,omitempty"`
 		LocalOnly bool   `json:"near,omitempty"`
 
-		Patience int64 `json:"patience_ms,omitempty"` // its timeout; 0: usualJoinTimeout
+		Patience int64 `json:"patience_ms,omitempty"` // the node's timeout; 0: usualJoinTimeout
 	}
 	// JoinReplyMessage names nodes that have the bootstrap files.
 	JoinReplyMessage struct {
-		Peers         []netip.AddrPort `json:"peers,omitempty"` // none: ask the server
-		Again         bool             `json:"again,omitempty"` // ask here again before: the server has no room
+		Peers         []netip.AddrPort `json:"peers,omitempty"` // none: the server has the files
+		Again         bool             `json:"again,omitempty"` // repeat the request first: the server has no room now
 		AnnounceDelay int64            `json:"late_ms,omitempty"`
 	}
-	// AnnounceMessage is sent to /swarm/join: where a node serves, and what it has.
+	// AnnounceMessage is sent to /swarm/join. It tells where a node serves and what it has.
 	AnnounceMessage struct {
 		Pack      string   `json:"pack"`
 		Pieces    int      `json:"pieces"`
@@ -52,7 +52,7 @@ type (
 	AnnounceReplyMessage struct {
 		Peers         []netip.AddrPort `json:"peers"`
 		Banned        []netip.Addr     `json:"banned,omitempty"`
-		AnnounceDelay int64            `json:"late_ms,omitempty"` // announce delay
+		AnnounceDelay int64            `json:"late_ms,omitempty"`
 	}
 	// RequestMessage is sent to /swarm/ask: which of these pieces may be fetched from the server?
 	RequestMessage struct {
@@ -68,30 +68,30 @@ type (
 		Left []netip.AddrPort `json:"left,omitempty"`
 		Fed  int              `json:"fed,omitempty"`
 
-		Patience int64 `json:"patience_ms,omitempty"` // its timeout; 0: trackerTimeout
+		Patience int64 `json:"patience_ms,omitempty"` // the node's timeout; 0: trackerTimeout
 	}
-	// RequestReplyMessage has the granted pieces, and tells who has others.
+	// RequestReplyMessage has the granted pieces, and tells which nodes have others.
 	RequestReplyMessage struct {
 		Grant         pieceList                    `json:"grant,omitempty"`
-		Who           map[netip.AddrPort]pieceList `json:"who,omitempty"`   // the holders of urgent pieces
-		Other         pieceList                    `json:"other,omitempty"` // pieces that some node has
+		Who           map[netip.AddrPort]pieceList `json:"who,omitempty"`   // holders of urgent pieces
+		Other         pieceList                    `json:"other,omitempty"` // other pieces that some node has
 		Wait          int64                        `json:"wait_ms"`
 		AnnounceDelay int64                        `json:"late_ms,omitempty"`
 
 		Banned []netip.Addr `json:"banned,omitempty"`
 	}
-	// DemandMessage is sent to /swarm/loose: who has an object that is in no pack?
+	// DemandMessage is sent to /swarm/loose. It asks which nodes have an object that is in no pack.
 	DemandMessage struct {
 		Object chunk.ShortID `json:"object"`
 		Size   int64         `json:"size"`
 		Port   WirePort      `json:"port,omitzero"`
 	}
-	// DemandReplyMessage names nodes that have it, or are getting it.
+	// DemandReplyMessage names nodes that have the object, or are getting it.
 	DemandReplyMessage struct {
-		Peers []netip.AddrPort `json:"peers"` // none: ask the server
+		Peers []netip.AddrPort `json:"peers"` // none: the server sends it
 		Wait  int64            `json:"wait_ms,omitempty"`
 	}
-	// CorruptMessage is sent to /swarm/wrong: a peer sent wrong bytes.
+	// CorruptMessage is sent to /swarm/wrong. It reports a peer that sent wrong bytes.
 	CorruptMessage struct {
 		Peer netip.AddrPort `json:"peer"`
 	}
@@ -102,35 +102,35 @@ type (
 	}
 )
 
-// Port is the TCP port at which nodes serve their peers. Where it is taken a node uses any free one, which the tracker
+// Port is the TCP port at which nodes serve their peers. If it is taken, a node uses any free port, which the tracker
 // tells its peers.
 const Port = 8481
 
-// WirePort is the port of a node in a message, which leaves the usual one out.
+// WirePort is the port of a node in a message. The usual port is left out.
 type WirePort uint16
 
-// IsZero reports whether the port is left out.
+// IsZero reports whether the port is the usual one, which JSON leaves out.
 func (p WirePort) IsZero() bool { return p == Port }
 
-// Port returns the port itself.
+// Port returns the port number.
 func (p WirePort) Port() uint16 { return cmp.Or(uint16(p), Port) }
 
-// shortKey is the length of a pack's name in a request: "sha256:" and 32 bits. The tracker completes it, because a
-// node is in two or three swarms.
+// shortKey is the length of a pack's name in a request: "sha256:" and 32 bits in hex. The tracker completes the name,
+// because a node is in two or three swarms only.
 const shortKey = 7 + 8
 
-// maxHolders is how many holders of a piece a reply names: those that the server sent it to last.
+// maxHolders is how many holders of a piece a reply names: those that the server sent the piece to last.
 const maxHolders = 2
 
-// maxRetryAfter bounds the time for which a tracker can keep a node from asking for a piece again.
+// maxRetryAfter is the longest time for which a tracker can keep a node from requesting a piece again.
 const maxRetryAfter = time.Minute
 
-// Milliseconds returns a time of a message, within its limits.
+// Milliseconds converts n, the milliseconds of a message, to a duration between 0 and most.
 func Milliseconds(n int64, most time.Duration) time.Duration {
 	return time.Duration(min(max(n, 0), most.Milliseconds())) * time.Millisecond
 }
 
-// encodeTimeout leaves out the usual timeout.
+// encodeTimeout returns a timeout in milliseconds; 0: the usual timeout, which a message leaves out.
 func encodeTimeout(d time.Duration) int64 {
 	if d <= trackerTimeout {
 		return 0
@@ -152,12 +152,12 @@ func EncodeAnnouncement(j Announcement) AnnounceMessage {
 	return m
 }
 
-// EncodeAnnounceReply returns the message of its reply.
+// EncodeAnnounceReply returns the message of the reply to an announcement.
 func EncodeAnnounceReply(j AnnounceReply) AnnounceReplyMessage {
 	return AnnounceReplyMessage{Peers: j.Peers, Banned: j.Banned, AnnounceDelay: j.AnnounceDelay.Milliseconds()}
 }
 
-// Reply returns the message's content, within its limits.
+// Reply returns the content of the message, bounded.
 func (r AnnounceReplyMessage) Reply() AnnounceReply {
 	return AnnounceReply{Peers: r.Peers, Banned: r.Banned,
 		AnnounceDelay: Milliseconds(r.AnnounceDelay, MaxAnnounceDelay)}
@@ -181,7 +181,7 @@ func EncodeRequest(q PieceRequest) RequestMessage {
 	return m
 }
 
-// EncodeAnswer returns the message of its answer.
+// EncodeAnswer returns the message of the answer to a piece request.
 func EncodeAnswer(a Answer) RequestReplyMessage {
 	r := RequestReplyMessage{
 		Grant:         a.Grant,
@@ -204,7 +204,7 @@ func EncodeAnswer(a Answer) RequestReplyMessage {
 	return r
 }
 
-// Answer returns the message's content, within its limits.
+// Answer returns the content of the message, bounded.
 func (r RequestReplyMessage) Answer() Answer {
 	a := Answer{
 		Grant:         r.Grant,
@@ -222,7 +222,7 @@ func (r RequestReplyMessage) Answer() Answer {
 	return a
 }
 
-// holdersByPiece turns Who around, which names a node with several pieces only once.
+// holdersByPiece inverts Who, which lists pieces by node, at most maxHolders nodes for a piece.
 func (r RequestReplyMessage) holdersByPiece() map[int][]netip.AddrPort {
 	out := map[int][]netip.AddrPort{}
 	peers := slices.Collect(maps.Keys(r.Who))
@@ -238,7 +238,7 @@ func (r RequestReplyMessage) holdersByPiece() map[int][]netip.AddrPort {
 	return out
 }
 
-// NodeAddr returns where a client serves: its remote address with that port.
+// NodeAddr returns the address where a client serves: its remote address with the given port.
 func NodeAddr(remote string, port uint16) netip.AddrPort {
 	a, err := netip.ParseAddrPort(remote)
 	if err != nil || port == 0 {
@@ -251,7 +251,7 @@ func NodeAddr(remote string, port uint16) netip.AddrPort {
 func Decode(r io.Reader, v any) error {
 	b, err := io.ReadAll(io.LimitReader(r, MaxMessage+1))
 	if err == nil && len(b) > MaxMessage {
-		err = fmt.Errorf("a message of more than %d bytes", MaxMessage)
+		err = fmt.Errorf("the message is larger than %d bytes", MaxMessage)
 	}
 	if err == nil {
 		err = json.Unmarshal(b, v)

@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What a message says somebody has is what he has, with no more bytes than there are between the first piece that
-// he lacks and the last that he has.
+// A bitmap survives Compact and Expand, and takes no more bytes than lie between the first missing piece and the last
+// piece that the node has.
 func TestBitmapInBrief(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		pieces := rapid.IntRange(1, 200).Draw(rt, "pieces")
@@ -43,7 +43,7 @@ func TestBitmapInBrief(t *testing.T) {
 	}
 }
 
-// Each part of a join and of a request has its place in the message, and an answer is the same after its way.
+// All fields of an announcement, a request and an answer survive encoding.
 func TestMessagesHaveAllOfIt(t *testing.T) {
 	to := netip.MustParseAddrPort("10.0.0.1:80")
 	have := Bitmap{0xff, 1}
@@ -76,7 +76,7 @@ func TestMessagesHaveAllOfIt(t *testing.T) {
 	if b, err := json.Marshal(EncodeAnswer(a).Who); string(b) != `{"10.0.0.1:80":"2-3","10.0.0.2:80":"3"}` {
 		t.Errorf("who has what: %s, %v", b, err)
 	}
-	members := RequestReplyMessage{Who: map[netip.AddrPort]pieceList{}} // of one who does not keep to the bounds
+	members := RequestReplyMessage{Who: map[netip.AddrPort]pieceList{}} // from a tracker that ignores the bounds
 	for n := range byte(200) {
 		members.Who[at(n)] = pieceList{int(n) * 2, int(n)*2 + 1, 7}
 	}
@@ -85,7 +85,7 @@ func TestMessagesHaveAllOfIt(t *testing.T) {
 	}
 }
 
-// A list of pieces is the same after its way, in its order, and what follows each other is said in a word.
+// A list of pieces survives encoding, in its order, and successive pieces become a range.
 func TestPiecesAsText(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		l := pieceList(rapid.SliceOfN(rapid.IntRange(0, 60), 0, maxListed).Draw(rt, "pieces"))

@@ -8,23 +8,24 @@ import (
 	"pando/internal/chunk"
 )
 
-// HeaderBytes is about what HTTP adds to a message and its reply: see TestHeaderBytes.
+// HeaderBytes is about what HTTP adds to a message and its reply, in bytes. See TestHeaderBytes.
 const HeaderBytes = 115
 
-// AnnounceBytes returns the bytes of an announcement and its reply on the wire, for the simulator.
+// AnnounceBytes returns the bytes of an announcement and its reply on the wire. The simulator uses this and the
+// functions below.
 func AnnounceBytes(j Announcement, out AnnounceReply) int64 {
 	return HeaderBytes + encoded(EncodeAnnouncement(j)) + encoded(EncodeAnnounceReply(out))
 }
 
-// RequestBytes is the same for a piece request, with the headers of its reply.
+// RequestBytes returns the bytes of a piece request, with the headers of its reply.
 func RequestBytes(q PieceRequest) int64 {
 	return HeaderBytes + encoded(EncodeRequest(q))
 }
 
-// AnswerBytes is the same for the body of the reply.
+// AnswerBytes returns the bytes of the body of the reply to a piece request.
 func AnswerBytes(a Answer) int64 { return encoded(EncodeAnswer(a)) }
 
-// JoinBytes is the same for a join request and its reply.
+// JoinBytes returns the bytes of a join request and its reply.
 func JoinBytes(s JoinRequest, timeout time.Duration, a JoinReply) int64 {
 	q := JoinMessage{
 		Pack:      s.Swarm,
@@ -36,7 +37,7 @@ func JoinBytes(s JoinRequest, timeout time.Duration, a JoinReply) int64 {
 	return HeaderBytes + encoded(q) + encoded(JoinReplyMessage{a.Peers, a.Again, a.AnnounceDelay.Milliseconds()})
 }
 
-// DemandBytes is the same for a request for a demand object and its reply.
+// DemandBytes returns the bytes of a request for a demand object and its reply.
 func DemandBytes(id chunk.ShortID, node netip.AddrPort, size int64, names []netip.AddrPort, wait time.Duration) int64 {
 	return HeaderBytes + encoded(
 		DemandMessage{id, size, WirePort(node.Port())},
@@ -45,7 +46,7 @@ func DemandBytes(id chunk.ShortID, node netip.AddrPort, size int64, names []neti
 	)
 }
 
-// CorruptBytes is the same for a report of wrong bytes and its reply.
+// CorruptBytes returns the bytes of a report of wrong bytes and its reply.
 func CorruptBytes(accused netip.AddrPort) int64 {
 	return HeaderBytes + encoded(CorruptMessage{accused}) + encoded(struct{}{})
 }
@@ -53,7 +54,7 @@ func CorruptBytes(accused netip.AddrPort) int64 {
 func encoded(v any) int64 {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // it cannot fail: numbers and text
+		panic(err) // cannot fail: messages have numbers and text only
 	}
 	return int64(len(b))
 }

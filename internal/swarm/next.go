@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Next decides what to do now. Call it after every input, and at Step.Wake.
+// Next decides what to do now. Call it after every input, and at the moment Step.Wake.
 func (s *Fetcher) Next(now time.Duration) Step {
 	s.step.Wake = 0
 	if s.missing > 0 || len(s.urgent) > 0 || len(s.transfers) > 0 {
@@ -38,7 +38,7 @@ func (s *Fetcher) cancelSlow(now time.Duration) {
 	for i := len(s.transfers) - 1; i >= 0; i-- {
 		f := s.transfers[i]
 		if f.Origin() {
-			continue // there is nobody else to turn to
+			continue // a transfer from the origin is never cancelled: there is no other source
 		}
 		if now < f.start+limit {
 			s.wake(f.start + limit)
@@ -46,7 +46,7 @@ func (s *Fetcher) cancelSlow(now time.Duration) {
 			continue
 		}
 		s.cancel(f.Fetch)
-		s.learnPeerTime(limit) // if all are slow, the network is
+		s.learnPeerTime(limit) // if all peers are slow, the usual time grows
 		s.pieces[f.Piece].failed++
 		if k := s.find(f.Peer); k != nil {
 			s.noteFailure(now, k, true)
@@ -63,14 +63,14 @@ func (s *Fetcher) transferTimeout() time.Duration {
 	return max(minSlow, slowFactor*s.peerTime)
 }
 
-// hedgeDelay is how long an urgent piece waits for a peer. It grows with the transfer time: if all nodes gave up early
-// on a slow link, all would ask the server.
+// hedgeDelay is how long an urgent piece waits for a peer. It grows with the transfer time. Otherwise all nodes on a
+// slow link would give up early and ask the server.
 func (s *Fetcher) hedgeDelay() time.Duration {
 	return min(max(minHedge, 4*s.peerTime), max(hedgeMax, s.delay))
 }
 
-// originDelay is how long an urgent piece waits before the origin sends it once more. While a tracker directs, a late
-// piece is one that all others wait for too, so the delay is long.
+// originDelay is how long an urgent piece waits before it is requested from the origin without a grant. With a tracker
+// the delay is long, because a piece that is late is one that all other nodes wait for too.
 func (s *Fetcher) originDelay() time.Duration {
 	switch {
 	case !s.tracker:
@@ -81,8 +81,8 @@ func (s *Fetcher) originDelay() time.Duration {
 	return max(hedgeMax, directedFactor*s.peerTime, 2*s.retryAfter, delayFactor*s.delay)
 }
 
-// SetDemandReads tells the fetcher how many reads wait for demand objects. While some do, nothing is fetched ahead on
-// the same link, but only for a short time: an object that does not come must not stop all others.
+// SetDemandReads tells the fetcher how many reads wait for demand objects. While some do, nothing is fetched ahead, so
+// that they have the link. This lasts a short time only: a demand object that does not arrive must not stop pieces.
 func (s *Fetcher) SetDemandReads(now time.Duration, waiting int) {
 	if s.demandReads == 0 && waiting > 0 {
 		s.demandSince = now
@@ -90,7 +90,7 @@ func (s *Fetcher) SetDemandReads(now time.Duration, waiting int) {
 	s.demandReads = waiting
 }
 
-// yieldsToDemand reports whether nothing is fetched ahead now.
+// yieldsToDemand reports whether fetching ahead pauses now for demand reads.
 func (s *Fetcher) yieldsToDemand(now time.Duration) bool {
 	until := s.demandSince + s.hedgeDelay()
 	if s.demandReads == 0 || now >= until {
@@ -105,8 +105,8 @@ func (s *Fetcher) IsUrgent(p int) bool {
 	return slices.ContainsFunc(s.urgent, func(d urgentPiece) bool { return d.piece == p })
 }
 
-// fetchUrgent takes urgent pieces from a peer at once. After a peer that failed or was slow comes the origin, once for
-// each piece; where a tracker directs, only after a long time.
+// fetchUrgent fetches urgent pieces from a peer at once. A piece comes from the origin if a peer failed or none has it.
+// With a tracker this happens only after originDelay.
 func (s *Fetcher) fetchUrgent(now time.Duration) {
 	for i := range s.urgent {
 		d := &s.urgent[i]
@@ -134,8 +134,8 @@ func (s *Fetcher) isRunning(f Fetch) bool {
 	return slices.ContainsFunc(s.transfers, func(x transfer) bool { return x.Fetch == f })
 }
 
-// windowSize is how many missing pieces are chosen from. In a large swarm a piece takes longer to spread, and with a
-// small window the links run idle. In a small one a large window delays the last node.
+// windowSize is how many missing pieces are chosen from. In a large swarm a piece takes longer to spread, and a small
+// window would leave links idle. In a small swarm a large window delays the last node.
 func (s *Fetcher) windowSize() int {
 	if s.Peers() >= manyPeers {
 		return window * 5 / 4
@@ -180,8 +180,8 @@ func (s *Fetcher) fetchFromPeers(now time.Duration) {
 	}
 }
 
-// choose returns the peer to take a piece from: one that has it and is not busy, with the fewest transfers and
-// strikes. For an urgent piece a busy one is asked again sooner.
+// choose returns the peer to fetch a piece from: a holder that is not busy, with the fewest transfers and strikes. A
+// busy peer is asked again sooner for an urgent piece.
 func (s *Fetcher) choose(now time.Duration, p int, urgent bool) *knownPeer {
 	var best *knownPeer
 	n := uint32(0)
@@ -210,7 +210,8 @@ func (s *Fetcher) choose(now time.Duration, p int, urgent bool) *knownPeer {
 	return best
 }
 
-// joinAgain announces the node again while the tracker is lost or peers are few, ever more rarely: it may be alone.
+// joinAgain announces the node again while the tracker is lost or peers are few. The pause grows, because the node may
+// be the only one.
 func (s *Fetcher) joinAgain(now time.Duration) {
 	if s.tracker && !s.forgotten && (s.Peers() >= fewPeers || s.missing == 0) {
 		return

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// peerSet is a set of slots of Fetcher.peers, a bit each. There are more slots than peers, so that most peers stand
-// where find looks first.
+// peerSet is a set of slots of Fetcher.peers, one bit each. There are more slots than peers, so that find hits most
+// peers at their home slot.
 type peerSet uint32
 
 const peerSlots = 32
 
-// pop removes the lowest slot; the set is not empty.
+// pop removes and returns the lowest slot. The set must not be empty.
 func (x *peerSet) pop() int {
 	i := bits.TrailingZeros32(uint32(*x))
 	*x &= *x - 1
@@ -23,21 +23,21 @@ func (x *peerSet) pop() int {
 
 func (x peerSet) count() int { return bits.OnesCount32(uint32(x)) }
 
-// knownPeer is a peer of this node. What it has is noted with the pieces.
+// knownPeer is a peer of this node. Its pieces are noted in piece.holders.
 type knownPeer struct {
 	addr        netip.AddrPort
 	bit         peerSet       // its own slot
 	failedSlow  bool          // its first failure was a slow transfer
 	transfers   int           // running ones
-	urgentAfter time.Duration // not asked before, because it was busy
-	askAfter    time.Duration // nor before this for a piece that is not urgent
+	urgentAfter time.Duration // not asked for an urgent piece before, because it was busy
+	askAfter    time.Duration // not asked for another piece before
 	refusals    int           // in a row
 	strikes     int           // slow or failed transfers
-	failedAt    time.Duration // first failure, while it is not reported
+	failedAt    time.Duration // time of the first failure, until it is reported
 	probeAfter  time.Duration // not probed before
 }
 
-// find returns a peer by its address, nil when it is not known.
+// find returns a peer by its address, or nil.
 func (s *Fetcher) find(a netip.AddrPort) *knownPeer {
 	if !a.IsValid() {
 		return nil
@@ -50,17 +50,17 @@ func (s *Fetcher) find(a netip.AddrPort) *knownPeer {
 	return nil
 }
 
-// slot is the number of a slot.
+// slot is an index of Fetcher.peers.
 type slot uint8
 
-// homeSlot is where a peer stands if that slot is free; else it is the next free one.
+// homeSlot returns the preferred slot of an address. If the slot is taken, the peer gets the next free one.
 func homeSlot(a netip.AddrPort) slot {
 	b := a.Addr().As16()
 	return (slot(b[15]) ^ slot(b[14]) ^ slot(a.Port())) % peerSlots
 }
 
-// AddPeers adds the peers that the tracker named, or that connected to this node. It returns the new ones, whose
-// pieces the caller watches.
+// AddPeers adds peers that the tracker named or that connected to this node. It returns the new ones; the caller must
+// watch their pieces.
 func (s *Fetcher) AddPeers(now time.Duration, addrs ...netip.AddrPort) []netip.AddrPort {
 	var fresh []netip.AddrPort
 	for _, a := range addrs {
@@ -76,8 +76,8 @@ func (s *Fetcher) AddPeers(now time.Duration, addrs ...netip.AddrPort) []netip.A
 		s.peers[at], s.addrs[at] = knownPeer{addr: a, bit: 1 << at}, a
 		s.used |= 1 << at
 		if s.retryAfter == 0 {
-			s.unheard |= 1 << at
-			s.unheardUntil = now + minHedge
+			s.silent |= 1 << at
+			s.silentUntil = now + minHedge
 		}
 		fresh = append(fresh, a)
 	}
@@ -97,22 +97,22 @@ func (s *Fetcher) peersAt(a netip.Addr) (n int) {
 // Peers returns the number of known peers.
 func (s *Fetcher) Peers() int { return s.used.count() }
 
-// Sharing reports whether there is a tracker, and there are or were peers. Then peers may have demand objects.
+// Sharing reports whether there is a tracker and the node has or had peers. Then peers may have demand objects.
 func (s *Fetcher) Sharing() bool {
 	s.everMet = s.everMet || s.Peers() > 0
 	return s.everMet && s.tracker
 }
 
-// AnnounceDelay is the delay that the tracker told; 0: as usual.
+// AnnounceDelay returns the delay that the tracker told; 0: the usual one.
 func (s *Fetcher) AnnounceDelay() time.Duration { return s.delay }
 
-// PeerHas takes all pieces that a peer has. A bitmap that does not fit the pack is ignored.
+// PeerHas notes all pieces of a peer. A bitmap of the wrong length is ignored.
 func (s *Fetcher) PeerHas(a netip.AddrPort, b Bitmap) {
 	k := s.find(a)
 	if k == nil || !b.fits(s.o.Pieces) {
 		return
 	}
-	s.unheard &^= k.bit
+	s.silent &^= k.bit
 	for p := range s.pieces {
 		if b.Has(p) {
 			s.pieces[p].holders |= k.bit
@@ -120,7 +120,7 @@ func (s *Fetcher) PeerHas(a netip.AddrPort, b Bitmap) {
 	}
 }
 
-// PeerGot takes one more piece of a peer, and tells whether Next may have something to do with it.
+// PeerGot notes one more piece of a peer, and tells whether to call Next.
 func (s *Fetcher) PeerGot(a netip.AddrPort, piece int) bool {
 	k := s.find(a)
 	if k == nil || piece < 0 || piece >= s.o.Pieces || s.pieces[piece].holders&k.bit != 0 {
@@ -131,8 +131,8 @@ func (s *Fetcher) PeerGot(a netip.AddrPort, piece int) bool {
 	return s.fromPeers < peerFetches && st.transfers == 0 && !s.have.Has(piece)
 }
 
-// HaveDelay is how long the news that this node has a piece may wait for other news to travel with. The more peers
-// have the piece, the less they need one more holder; on a slow link a message costs fifty times its payload.
+// HaveDelay is how long the news of a new piece may wait, so that it is sent with other news. The more peers have the
+// piece, the less they need another holder. A message costs about fifty times its payload.
 func (s *Fetcher) HaveDelay(piece int) time.Duration {
 	holders := s.pieces[piece].holders.count()
 	if holders < commonHolders {
@@ -141,7 +141,7 @@ func (s *Fetcher) HaveDelay(piece int) time.Duration {
 	return s.peerTime * time.Duration(holders) / haveDelayPart
 }
 
-// Wanting reports whether any piece is still to come.
+// Wanting reports whether the node still waits for a piece.
 func (s *Fetcher) Wanting() bool {
 	s.fillWindow()
 	return len(s.window)+len(s.transfers)+len(s.urgent) > 0
@@ -160,7 +160,7 @@ func (s *Fetcher) forget(k *knownPeer) {
 	}
 	i := bits.TrailingZeros32(uint32(k.bit))
 	s.used &^= k.bit
-	s.unheard &^= k.bit
+	s.silent &^= k.bit
 	s.failing &^= k.bit
 	s.peers[i], s.addrs[i] = knownPeer{}, netip.AddrPort{}
 }
@@ -174,14 +174,14 @@ func (s *Fetcher) forgetAll(a netip.Addr) {
 	}
 }
 
-// PeerDropped notes that a peer has a piece no more.
+// PeerDropped notes that a peer no longer has a piece.
 func (s *Fetcher) PeerDropped(a netip.AddrPort, piece int) {
 	if k := s.find(a); k != nil && piece < s.o.Pieces {
 		s.pieces[piece].holders &^= k.bit
 	}
 }
 
-// strike notes a slow or failed transfer; at the second one the peer is avoided.
+// strike notes a slow or failed transfer. After maxStrikes the peer is avoided.
 func (s *Fetcher) strike(now time.Duration, k *knownPeer, slow bool) {
 	k.strikes++
 	s.rest(now, k)
@@ -190,14 +190,14 @@ func (s *Fetcher) strike(now time.Duration, k *knownPeer, slow bool) {
 	}
 }
 
-// avoid asks nothing of a peer for a while.
+// avoid stops requests to a peer for avoidTime.
 func (s *Fetcher) avoid(now time.Duration, k *knownPeer, why AvoidedPeer) {
 	s.avoided[k.addr] = now + avoidTime
 	s.step.Avoided = append(s.step.Avoided, why)
 	s.forget(k)
 }
 
-// avoidedNow returns the peers that are avoided now; of many, the last ones.
+// avoidedNow returns the peers that are avoided now, at most the latest maxAvoided.
 func (s *Fetcher) avoidedNow(now time.Duration) (out []netip.AddrPort) {
 	for a, until := range s.avoided {
 		if until > now {
@@ -213,7 +213,7 @@ func (s *Fetcher) avoidedNow(now time.Duration) (out []netip.AddrPort) {
 	return out[:min(len(out), maxAvoided)]
 }
 
-// BanCorrupt bans a peer that sent wrong bytes, for the life of this node, and has it reported.
+// BanCorrupt bans and reports a peer that sent wrong bytes. The ban lasts as long as the Fetcher.
 func (s *Fetcher) BanCorrupt(a netip.AddrPort) {
 	if s.banned[a.Addr()] {
 		return
@@ -223,13 +223,13 @@ func (s *Fetcher) BanCorrupt(a netip.AddrPort) {
 	s.forgetAll(a.Addr())
 }
 
-// Ban bans an address that the tracker says is banned for all.
+// Ban bans an address that the tracker has banned for all nodes.
 func (s *Fetcher) Ban(a netip.Addr) {
 	s.banned[a] = true
 	s.forgetAll(a)
 }
 
-// LeaveSwarm forgets all peers and the tracker: the rest comes from the origin.
+// LeaveSwarm forgets all peers and the tracker. The missing pieces come from the origin.
 func (s *Fetcher) LeaveSwarm(now time.Duration) {
 	for rest := s.used; rest != 0; {
 		s.forget(&s.peers[rest.pop()])
@@ -237,5 +237,5 @@ func (s *Fetcher) LeaveSwarm(now time.Duration) {
 	s.SetTracker(now, false)
 }
 
-// Banned reports whether nothing is taken from, or sent to, an address.
+// Banned reports whether an address is banned: nothing is fetched from it or sent to it.
 func (s *Fetcher) Banned(a netip.Addr) bool { return s.banned[a] }

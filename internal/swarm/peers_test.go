@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// One host does not take the places of all peers, however many ports it claims.
+// One host does not fill the list of peers, however many ports it claims.
 func TestOneAddressHasFewPeers(t *testing.T) {
 	s := newSwarm(40, 0)
 	many := func(first int) (out []netip.AddrPort) {

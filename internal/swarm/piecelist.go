@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// pieceList is a list of pieces in a message. As text, successive ones are a range: "12-15 20 7". That is half as long
-// as JSON numbers.
+// pieceList is a list of pieces in a message. In its text, successive pieces are a range: "12-15 20 7". That is half as
+// long as JSON numbers.
 type pieceList []int
 
 // maxListed bounds a list, so that a short text does not become a long list.
@@ -44,7 +44,7 @@ func (l *pieceList) UnmarshalText(text []byte) error {
 		first, err := strconv.ParseUint(from, 10, 31)
 		last, errLast := strconv.ParseUint(to, 10, 31)
 		if err != nil || errLast != nil || last < first {
-			return fmt.Errorf("pieces: %q is neither a piece nor two with a hyphen, as in 12-15", word)
+			return fmt.Errorf("pieces: %q is neither a piece nor a range such as 12-15", word)
 		}
 		if last-first >= uint64(maxListed-len(*l)) {
 			return fmt.Errorf("pieces: more than %d", maxListed)

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// Probes. A peer that lost its power closes no connection, so it would be taken for slow, and its timeouts for usual
-// transfer times. So while a transfer takes long, the peer is probed by a new connection, which its kernel accepts
-// however busy its program and link are.
+// Probes. A peer that lost its power closes no connection. It would look slow, and its timeouts would count as usual
+// transfer times. So a peer whose transfer takes long is probed by a new connection. A running kernel accepts it,
+// however busy the program and the link are.
 const (
-	probeFactor   = 3                      // times the usual transfer time after which the peer is probed
-	minProbe      = 200 * time.Millisecond // but not before this
-	probeFirst    = time.Second            // while the usual time is not known
-	probeInterval = 2 * time.Second        // of one peer, or eight usual transfer times
-	// time for a connection, even if its first packet is lost
+	probeFactor   = 3                      // in usual transfer times: a peer is probed after a transfer took so long
+	minProbe      = 200 * time.Millisecond // shortest time before a probe
+	probeFirst    = time.Second            // time before a probe while the usual time is unknown
+	probeInterval = 2 * time.Second        // pause between probes of one peer; at least slowFactor usual transfer times
+	// Time to connect, even if the first packet is lost.
 	probeConnectTime = 1200 * time.Millisecond
 )
 
-// probeSlow has the peer of a transfer probed that takes long.
+// probeSlow probes the peer of a transfer that takes long.
 func (s *Fetcher) probeSlow(now time.Duration, f transfer) {
 	after := probeFirst
 	if s.peerSamples >= learnSamples {
@@ -38,7 +38,7 @@ func (s *Fetcher) probeSlow(now time.Duration, f transfer) {
 // ProbeTimeout is how long a probe may take.
 func (s *Fetcher) ProbeTimeout() time.Duration { return probeConnectTime + s.delay }
 
-// PeerUnreachable avoids a peer at once and cancels its transfers.
+// PeerUnreachable avoids a peer that did not accept a probe, and cancels its transfers.
 func (s *Fetcher) PeerUnreachable(now time.Duration, a netip.AddrPort) {
 	k := s.find(a)
 	if k == nil {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A peer whose transfer takes three times as long as others do is probed, and each peer not again soon; who answers
-// is left no sooner than ever.
+// A peer whose transfer takes three times the usual time is probed, and not again soon. A peer that answers is avoided
+// no sooner than before.
 func TestLongTransferIsProbed(t *testing.T) {
 	s := usually(2, 100*ms)
 	s.begin(0, Fetch{1, at(1)})
@@ -29,8 +29,8 @@ func TestLongTransferIsProbed(t *testing.T) {
 	}
 }
 
-// A peer that cannot be reached any more is left with all its transfers at once. They are no measure of the
-// network, and what only it had is asked for.
+// A peer that cannot be reached any more is dropped at once with all its transfers. Their times do not count, and
+// pieces that only this peer had are requested.
 func TestUnreachedPeerIsLeftAtOnce(t *testing.T) {
 	s := usually(1, 100*ms)
 	s.AddPeers(0, at(2))

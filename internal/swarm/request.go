@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// askTracker requests what no known peer has from the tracker, or takes it from the origin when there is no tracker.
+// askTracker requests from the tracker the pieces that no known peer has. Without a tracker they come from the origin.
 func (s *Fetcher) askTracker(now time.Duration) {
 	lost := s.requestedAt + MessageTimeout(s.delay)
 	if s.requestOpen && now >= lost {
@@ -26,8 +26,8 @@ func (s *Fetcher) askTracker(now time.Duration) {
 		}
 		return
 	}
-	if s.unheard != 0 && now < s.unheardUntil { // a late node need not ask the server for what its peers have
-		s.wake(s.unheardUntil)
+	if s.silent != 0 && now < s.silentUntil { // wait for the lists of the first peers: they may have all pieces
+		s.wake(s.silentUntil)
 		return
 	}
 	a := Request{Max: serverFetches - s.fromOrigin}
@@ -58,7 +58,7 @@ func (s *Fetcher) askTracker(now time.Duration) {
 	}
 }
 
-// urgentFirst puts urgent pieces in front of the window, also those that are outside of it, the oldest read first.
+// urgentFirst puts urgent pieces at the front of the window, even those from outside of it. The oldest read is first.
 func (s *Fetcher) urgentFirst() {
 	front := 0
 	for _, d := range s.urgent {
@@ -73,9 +73,9 @@ func (s *Fetcher) urgentFirst() {
 	}
 }
 
-// addBeyondWindow requests pieces behind the window when peers have all of it. Otherwise a node that is a window ahead
-// of all others would be the only one to ask, get everything from the server, and stay ahead, while its uplink feeds
-// all others.
+// addBeyondWindow requests pieces behind the window when peers have all pieces of the window. Without this, a node that
+// is a window ahead of the others would be the only one to ask. It would get all pieces from the server, stay ahead,
+// and its uplink would feed all others.
 func (s *Fetcher) addBeyondWindow(now time.Duration, a *Request) {
 	for p := s.first; p < s.limit && len(a.Want) < window; p++ {
 		if st := &s.pieces[p]; !s.skip.Has(p) && st.holders == 0 && st.transfers == 0 && st.notBefore <= now {
@@ -84,7 +84,7 @@ func (s *Fetcher) addBeyondWindow(now time.Duration, a *Request) {
 	}
 }
 
-// countUrgent returns how many pieces of a request are urgent, or may be so when the reply comes.
+// countUrgent returns how many pieces of a request are urgent, or may be when the reply arrives.
 func (s *Fetcher) countUrgent(want []int) int {
 	n := 0
 	for n < len(want) && (n < urgentAhead || s.IsUrgent(want[n])) {
@@ -93,8 +93,8 @@ func (s *Fetcher) countUrgent(want []int) int {
 	return n
 }
 
-// fetchFromOrigin takes from the origin what no known peer has. Without a tracker nodes with peers take one piece at a
-// time, at random, so that they take different ones. A node without peers takes all in order.
+// fetchFromOrigin fetches from the origin, without a tracker, the pieces that no known peer has. A node with peers
+// takes one random piece at a time, so that nodes take different ones. A node without peers takes all in order.
 func (s *Fetcher) fetchFromOrigin(now time.Duration) {
 	s.window = slices.DeleteFunc(s.window, func(p int) bool { return s.pieces[p].holders != 0 })
 	most := serverFetches / 2
@@ -114,14 +114,14 @@ func (s *Fetcher) fetchFromOrigin(now time.Duration) {
 // Answer is the tracker's answer to a piece request.
 type Answer struct {
 	Grant         []int         // fetch these from the server now
-	Held          []HeldPiece   // these are on their way to other nodes, or there already
-	RetryAfter    time.Duration // ask for held pieces again after so long
+	Held          []HeldPiece   // other nodes have these or are getting them
+	RetryAfter    time.Duration // pause before a held piece is requested again
 	AnnounceDelay time.Duration // see Tracker.AnnounceDelay
 
-	Banned []netip.Addr // for all, since the last answer
+	Banned []netip.Addr // new bans since the last answer
 }
 
-// Answered takes the answer to the open request. It returns the peers to add: holders of urgent pieces.
+// Answered takes the answer to the open request. It returns holders of urgent pieces, to be added as peers.
 func (s *Fetcher) Answered(now time.Duration, a Answer) (meet []netip.AddrPort) {
 	s.requestOpen, s.retryAfter = false, a.RetryAfter
 	s.SetAnnounceDelay(a.AnnounceDelay)
@@ -141,10 +141,10 @@ func (s *Fetcher) Answered(now time.Duration, a Answer) (meet []netip.AddrPort) 
 	return meet
 }
 
-// TrackerLost tells the fetcher that the tracker did not answer: from now on it uses the origin.
+// TrackerLost tells the fetcher that the tracker did not answer. Missing pieces now come from the origin.
 func (s *Fetcher) TrackerLost(now time.Duration) { s.SetTracker(now, false) }
 
-// startGranted starts granted transfers, as many at a time as may run.
+// startGranted starts granted transfers, up to serverFetches at a time.
 func (s *Fetcher) startGranted(now time.Duration) {
 	i := 0
 	for ; i < len(s.granted) && s.fromOrigin < serverFetches; i++ {
@@ -156,7 +156,7 @@ func (s *Fetcher) startGranted(now time.Duration) {
 	s.granted = slices.Delete(s.granted, 0, i)
 }
 
-// keepAlive sends a sign of life while there is nothing to request.
+// keepAlive sends a keep-alive while there is nothing to request.
 func (s *Fetcher) keepAlive(now time.Duration) {
 	due := s.requestedAt + keepAliveFirst
 	if s.keptAlive {
@@ -176,7 +176,7 @@ func (s *Fetcher) keepAlive(now time.Duration) {
 	}
 }
 
-// TrackerForgot says that the tracker does not know this node: it announces itself at once.
+// TrackerForgot notes that the tracker does not know this node, which then announces itself at once.
 func (s *Fetcher) TrackerForgot(now time.Duration) {
 	// The open request is repeated after the announcement.
 	s.requestOpen, s.requestedAt, s.joinAt, s.forgotten, s.rejoining = true, now, now, true, true

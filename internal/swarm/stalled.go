@@ -2,10 +2,10 @@ package swarm
 
 import "time"
 
-// A node that can reach no holder of a piece, because a firewall is between them, would wait for ever. So nodes tell
-// how many pieces peers sent them. A node that peers sent nothing for long after it was first sent to them is served
-// like a node that is alone, until a peer sends it something.
-const stalledFactor = 4 // times the hold of a request and copyDelay
+// A node that can reach no holder of a piece, because of a firewall, would wait for ever. So nodes tell how many pieces
+// their peers sent. A node that gets no piece for long after it was told to ask its peers counts as stalled. It is
+// served like a lone node until a peer sends it a piece.
+const stalledFactor = 4 // in times of the hold of a request plus copyDelay
 
 // setFromPeers notes how many pieces peers sent a member so far.
 func (m *member) setFromPeers(pieces int) {
@@ -14,14 +14,14 @@ func (m *member) setFromPeers(pieces int) {
 	}
 }
 
-// sendAway notes that a member was told to ask its peers.
+// sendAway notes that a member was told to ask its peers instead of the server.
 func (m *member) sendAway(now time.Duration) {
 	if m.sentAwayAt == 0 {
 		m.sentAwayAt = now
 	}
 }
 
-// isStalled reports whether a member is stalled, where peers should have helped within round.
+// isStalled reports whether a member is stalled. round is the time in which peers should have helped it.
 func (m *member) isStalled(now, round time.Duration) bool {
 	m.stalled = m.stalled || m.sentAwayAt > 0 && now > m.sentAwayAt+stalledFactor*round
 	return m.stalled

@@ -9,9 +9,9 @@ import (
 
 // TrackerOptions are the settings of a Tracker. Zero values mean the defaults.
 type TrackerOptions struct {
-	Uplink     int64         // bytes per second; 0: unknown, then transfers are counted
-	NodeLink   func() int64  // the same of a node; nil or 0: as the server
-	Peers      int           // named to a node; default 10
+	Uplink     int64         // bytes per second; 0: unknown, then transfers are counted instead
+	NodeLink   func() int64  // the same for a node's link; nil or 0: as the server's
+	Peers      int           // peers named to a node; default 10
 	Forget     time.Duration // a node that is silent for so long is removed; default 30 s
 	BanReports int           // reports of wrong bytes that ban an address for all; default 3
 
@@ -35,9 +35,9 @@ func (o *TrackerOptions) defaults() {
 
 // Limits of the tracker's memory.
 const (
-	maxMembers    = 65536 // of a swarm
-	maxSwarms     = 1024  // one for each pack and locality
-	MaxPieces     = 8192  // of a pack: 2 GiB raw in pieces of 256 KiB
+	maxMembers    = 65536 // members of a swarm
+	maxSwarms     = 1024  // swarms: one for each pack and locality
+	MaxPieces     = 8192  // pieces of a pack: 2 GiB raw in pieces of 256 KiB
 	maxPerAddress = 32    // members with one address: a node shares its root and its extensions
 )
 
@@ -46,45 +46,45 @@ type member struct {
 	addr           netip.AddrPort
 	subnet         netip.Prefix
 	location       string // rack or switch, as declared; "": not declared
-	idle           bool   // its last message was a sign of life, or it has all pieces
+	idle           bool   // its last message was a keep-alive, or it has all pieces
 	localOnly      bool   // it shares within its location or subnet only
 	have           Bitmap
 	seen           time.Duration
 	index          int // in swarm.all
-	degree         int // number of its peers, about
+	degree         int // approximate number of its peers
 	waiting        *queuedRequest
-	bootstrapUntil time.Duration    // it is busy with sending bootstrap files until then
+	bootstrapUntil time.Duration    // end of its uploads of bootstrap files
 	avoids         []netip.AddrPort // peers that it avoids
 	unreliable     bool             // its pieces do not count, because others avoid it
 
 	fromPeers  int           // pieces that peers sent it
-	sentAwayAt time.Duration // when it was first sent to its peers since one sent it something; 0: it was not
+	sentAwayAt time.Duration // when it was first told to ask peers, since one last sent it a piece; 0: it was not
 	stalled    bool          // peers sent it nothing for so long that it is served as if alone
-	bansTold   int           // bans that it was told
+	bansTold   int           // number of bans that it was told
 }
 
-// swarm is the nodes of one pack and locality, which may be peers of each other.
+// swarm holds the nodes of one pack and locality, which may be peers of each other.
 type swarm struct {
 	pack       string
 	locality   locality
 	members    map[netip.AddrPort]*member
-	all        []*member // in no order, to choose at random
+	all        []*member // unordered, for random choice
 	bySubnet   map[netip.Prefix][]*member
 	byLocation map[string][]*member
-	avoidedBy  map[netip.AddrPort]int // number of members that avoid an address, which need not be a member
+	avoidedBy  map[netip.AddrPort]int // number of members that avoid an address, which may be no member
 	pieces     []pieceState
 	first      int // no piece before it is unseeded
 }
 
 // pieceState is what the tracker knows of one piece.
 type pieceState struct {
-	copies int           // sent by this server
-	last   time.Duration // when the last one was granted
+	copies int           // copies sent by this server
+	last   time.Duration // when the last copy was granted
 	to     [maxHolders]netip.AddrPort
-	held   int // members that have it, without unreliable ones
+	held   int // number of members that have it, without unreliable ones
 }
 
-// addCopy notes that a copy goes to a node.
+// addCopy notes that the server sends a copy to a node.
 func (s *pieceState) addCopy(to netip.AddrPort, now time.Duration) {
 	s.to[s.copies&1] = to
 	s.copies++
@@ -101,28 +101,28 @@ func (s *pieceState) removeCopy(from netip.AddrPort) {
 	}
 }
 
-// Tracker decides for the server: which node fetches which piece from it, which peers it names, and when an object is
-// sent. It keeps nothing that it would not learn again from the next messages. It is not safe for concurrent use.
+// Tracker decides for the server which node fetches which piece from it, which peers it names, and when an object is
+// sent. A restart loses nothing: the next messages tell the tracker all it needs. It is not safe for concurrent use.
 type Tracker struct {
 	o          TrackerOptions
 	swarms     map[locality]*swarm
-	swarmOf    map[packNode]*swarm // of each node
-	nodesOf    map[string]int      // by pack
+	swarmOf    map[packNode]*swarm // the swarm of each node
+	nodesOf    map[string]int      // number of nodes, by pack
 	ports      map[netip.Addr]int
 	uplink     uplink
 	queue      []*queuedRequest
 	kernelBusy bool
 	demand     demandObjects
 	grants     grants
-	firstAfter time.Duration // the next join of a first node that is served although there is no room
+	firstAfter time.Duration // earliest time of the next join served on a busy uplink, see mayJoinFirst
 
 	tickets     Ticket
 	queuedJoins int // number of queued join requests
 	joinQueues  []*joinQueue
-	objects     objectQueue // that nobody granted
+	objects     objectQueue // requests for ungranted objects
 
 	bans  bans
-	now   time.Duration // of the last message
+	now   time.Duration // time of the last message
 	swept time.Duration
 }
 
@@ -141,14 +141,14 @@ func NewTracker(o TrackerOptions) *Tracker {
 	}
 }
 
-// Announcement is a node that joins a swarm, or announces itself again.
+// Announcement is the message of a node that joins a swarm or announces itself again.
 type Announcement struct {
-	Swarm     string         // the pack, or the version without one
-	Pieces    int            // of the pack; 0: only demand objects are shared
+	Swarm     string         // the pack, or the version if it has no pack
+	Pieces    int            // pieces of the pack; 0: only demand objects are shared
 	Node      netip.AddrPort // where it serves
 	Subnet    netip.Prefix   // zero: not known
 	Location  string         // its rack or switch; "": not known
-	LocalOnly bool           // share within the location or subnet only
+	LocalOnly bool           // whether the node shares within its location or subnet only
 	Have      Bitmap         // nil: nothing
 }
 
@@ -159,8 +159,8 @@ type AnnounceReply struct {
 	AnnounceDelay time.Duration // see Tracker.AnnounceDelay
 }
 
-// Announce adds a node to a swarm and names peers. ok is false when there is no room, or the announcement does not
-// fit.
+// Announce adds a node to a swarm and names peers. ok is false when there is no room, the node is banned, or the
+// announcement does not match the swarm.
 func (t *Tracker) Announce(now time.Duration, j Announcement) (out AnnounceReply, ok bool) {
 	t.Sweep(now)
 	if !j.Node.IsValid() || t.bans.has(j.Node.Addr()) {
@@ -199,7 +199,8 @@ func (t *Tracker) Announce(now time.Duration, j Announcement) (out AnnounceReply
 	return out, true
 }
 
-// swarm returns a swarm, and makes it if it is new; nil when there are too many, or its number of pieces differs.
+// swarm returns the swarm of a key, and creates it if it is new. It returns nil when there are too many swarms or the
+// number of pieces differs.
 func (t *Tracker) swarm(key locality, pieces int) *swarm {
 	w := t.swarms[key]
 	if w == nil {
@@ -270,7 +271,7 @@ func (t *Tracker) Sweep(now time.Duration) {
 		for i := len(w.all) - 1; i >= 0; i-- {
 			m := w.all[i]
 			patience := t.o.Forget + 2*t.announceDelay(t.nodesOf[w.pack])
-			if m.idle { // it has nothing to request, and seldom sends a sign of life
+			if m.idle { // it has nothing to request, and sends keep-alives only
 				patience = max(patience, 5*keepAliveEvery/2)
 			}
 			if m.waiting == nil && now > m.seen+patience {
@@ -280,7 +281,7 @@ func (t *Tracker) Sweep(now time.Duration) {
 	}
 }
 
-// member returns a node, in whatever swarm it is, or nil.
+// member returns a node of any swarm, or nil.
 func (t *Tracker) member(node netip.AddrPort) *member {
 	for _, w := range t.swarms {
 		if m := w.members[node]; m != nil {
@@ -302,7 +303,7 @@ func (t *Tracker) Nodes() int {
 	return n
 }
 
-// SwarmKey returns the name of the swarm that a node is in and whose name begins so; "" when there is none.
+// SwarmKey returns the full name of the swarm that a node is in and whose name begins with begin, or "".
 func (t *Tracker) SwarmKey(begin string, node netip.AddrPort) string {
 	for _, w := range t.swarms {
 		if begin != "" && strings.HasPrefix(w.pack, begin) && w.members[node] != nil {
@@ -312,7 +313,7 @@ func (t *Tracker) SwarmKey(begin string, node netip.AddrPort) string {
 	return ""
 }
 
-// Pieces returns the number of pieces of a node's swarm, 0 when it is in none.
+// Pieces returns the number of pieces of a node's swarm, or 0 when the node is in none.
 func (t *Tracker) Pieces(key string, node netip.AddrPort) int {
 	if w := t.swarmFor(key, node); w != nil {
 		return len(w.pieces)

@@ -10,7 +10,7 @@ import (
 	"pando/internal/chunk"
 )
 
-// newTracker has an uplink that sends a piece of 1000 bytes in 10 ms.
+// newTracker returns a tracker whose uplink sends a piece of 1000 bytes in 10 ms.
 func newTracker() *Tracker { return NewTracker(TrackerOptions{Uplink: 100_000, Random: chance()}) }
 
 func join(t *testing.T, tr *Tracker, now time.Duration, n byte) AnnounceReply {
@@ -31,7 +31,7 @@ func question(n byte, want ...int) PieceRequest {
 	}
 }
 
-// As long as the uplink has room, everybody gets what he asks for.
+// While the uplink has room, each node gets what it requests.
 func TestFreeUplinkSendsFreely(t *testing.T) {
 	tr := NewTracker(TrackerOptions{Uplink: 1 << 40, Random: chance()})
 	for n := byte(1); n <= 20; n++ {
@@ -43,9 +43,8 @@ func TestFreeUplinkSendsFreely(t *testing.T) {
 	}
 }
 
-// The first of a storm asks before anybody else is there. Were it taken for one that is alone, all the others would
-// wait until the link has carried what it was granted: on links of 1.5 Mb/s the second answer took eight seconds,
-// and a storm of forty a tenth longer.
+// The first node of a storm does not count as a lone node. With a large grant, all other nodes would wait until the
+// link has carried it.
 func TestFirstOfAStormIsNotAlone(t *testing.T) {
 	tr := NewTracker(TrackerOptions{Uplink: 10_000, Random: chance()})
 	join(t, tr, 0, 1)
@@ -60,7 +59,7 @@ func TestFirstOfAStormIsNotAlone(t *testing.T) {
 	}
 }
 
-// having is the request of a node that has the first pieces.
+// having returns the request of a node that has the first pieces.
 func having(n byte, pieces int) PieceRequest {
 	q := question(n, pieces)
 	for p := range pieces {
@@ -69,7 +68,7 @@ func having(n byte, pieces int) PieceRequest {
 	return q
 }
 
-// Once it is spent, each question gets a piece that nobody has, and never a third copy.
+// On a full uplink, each request gets a piece that no node has, and never a third copy.
 func TestSpentUplinkSendsEachPieceAboutOnce(t *testing.T) {
 	tr := newTracker()
 	copies := map[int]int{}
@@ -104,7 +103,7 @@ func TestSpentUplinkSendsEachPieceAboutOnce(t *testing.T) {
 			t.Errorf("piece %d was sent %d times", p, copies[p])
 		}
 	}
-	// Nobody ever said that it has one of them: they are lost, and sent again.
+	// No node has announced one of them: they are lost, and sent again.
 	for n := byte(1); n <= 100; n++ {
 		tr.Cancel("p", at(n))
 	}
@@ -114,8 +113,8 @@ func TestSpentUplinkSendsEachPieceAboutOnce(t *testing.T) {
 	}
 }
 
-// A third copy goes out when no storm lasts so long any more, so that a node which cannot reach the two that have a
-// piece does not wait for ever.
+// A third copy is sent after longer than any storm lasts, so that a node that cannot reach the two holders does not
+// wait for ever.
 func TestThirdCopyIsTheLastResort(t *testing.T) {
 	tr := newTracker()
 	join(t, tr, 0, 1)
@@ -137,10 +136,10 @@ func TestThirdCopyIsTheLastResort(t *testing.T) {
 	}
 }
 
-// What was granted to nodes that never fetched it goes to another soon, however often that happened.
+// A piece granted to a node that never fetches it soon goes to another node, each time.
 func TestUnfetchedGrantIsGivenAgain(t *testing.T) {
 	tr := newTracker()
-	tr.Busy(true) // nothing is sent freely
+	tr.Busy(true) // the server sends only what is needed
 	now := time.Duration(0)
 	for n := byte(1); n <= 5; n++ {
 		join(t, tr, now, n)
@@ -155,12 +154,12 @@ func TestUnfetchedGrantIsGivenAgain(t *testing.T) {
 		if !slices.Contains(a.Grant, 0) {
 			t.Fatalf("node %d, at %v: %+v", n, now, a)
 		}
-		now += tr.uplink.grantTimeout(1000) + ms // the node is dead: nothing is heard of its grant
+		now += tr.uplink.grantTimeout(1000) + ms // the node is dead: its grant is not used
 		tr.Step(now)
 	}
 }
 
-// Where nothing is ever heard of what was granted, because another server sends it, that holds nothing up for long.
+// If no grant is ever seen in use, because another server sends the pieces, grants do not block the uplink for long.
 func TestUnseenGrantsAreNotCounted(t *testing.T) {
 	tr := newTracker()
 	const pieces = 2000
@@ -181,7 +180,7 @@ func TestUnseenGrantsAreNotCounted(t *testing.T) {
 			}
 		}
 	}
-	if granted < 800 { // of a thousand that the uplink could send
+	if granted < 800 { // the uplink could send a thousand
 		t.Errorf("%d pieces in ten seconds", granted)
 	}
 }
@@ -197,7 +196,7 @@ func TestHeldQuestionNamesWhoHasIt(t *testing.T) {
 		tr.swarms[locality{pack: "p"}].pieces[p] = pieceState{copies: 2, to: [2]netip.AddrPort{at(1), at(2)}}
 	}
 	q := question(3, 5, 6)
-	q.Urgent = 1 // nobody reads 6 yet
+	q.Urgent = 1 // piece 6 is not urgent
 	if _, wait, _ := tr.Ask(0, q); !wait {
 		t.Fatal("does not wait")
 	}
@@ -212,7 +211,7 @@ func TestHeldQuestionNamesWhoHasIt(t *testing.T) {
 	}
 }
 
-// A tracker that lost everything learns from the next join who has what, and sends none of it again.
+// A tracker that lost its state learns from the next announcements which node has what, and sends none of it again.
 func TestTrackerMayForgetAll(t *testing.T) {
 	tr := newTracker()
 	if _, _, known := tr.Ask(0, question(1, 0)); known {
@@ -242,7 +241,7 @@ func TestTrackerMayForgetAll(t *testing.T) {
 	t.Error("grants nothing")
 }
 
-// While K fills the uplink, pieces go out at most twice, however much room there seems to be.
+// While kernel+initrd transfers fill the uplink, a piece is sent at most twice, even if there seems to be room.
 func TestBusyUplinkSendsNothingFreely(t *testing.T) {
 	tr := NewTracker(TrackerOptions{Uplink: 1 << 40, Random: chance()})
 	tr.Busy(true)
@@ -306,7 +305,7 @@ func TestLocalPeersComeFirst(t *testing.T) {
 	}
 }
 
-// Near nodes keep to their place, whatever is asked of the tracker and whoever asks; without one, to their subnet.
+// Local-only nodes are named peers of their own location only, or of their subnet if they have no location.
 func TestLocalNodesKeepToTheirPlace(t *testing.T) {
 	tr := newTracker()
 	subnet := netip.MustParsePrefix("10.0.0.0/24")
@@ -371,7 +370,7 @@ func TestBanNeedsIndependentProofs(t *testing.T) {
 	if _, ok := tr.Announce(0, Announcement{Swarm: "p", Pieces: 40, Node: at(5)}); ok {
 		t.Error("a banned node joins")
 	}
-	// A banned node's word counts nothing.
+	// Reports of a banned node do not count.
 	tr.ReportCorrupt(at(1).Addr(), at(4).Addr())
 	tr.ReportCorrupt(at(2).Addr(), at(4).Addr())
 	if tr.ReportCorrupt(bad, at(4).Addr()) {
@@ -398,8 +397,8 @@ func TestTrackerRefusesNonsense(t *testing.T) {
 	}
 }
 
-// One that takes pieces and breaks off what it sends is left by those that it sends to. What it was given is as
-// good as not sent, until they think better of it.
+// A node whose uploads break off is avoided by its peers. The copies that it was sent do not count until they stop
+// avoiding it.
 func TestCopiesOfAnUnreliableNodeDoNotCount(t *testing.T) {
 	tr := newTracker()
 	join(t, tr, 0, 1)
@@ -453,7 +452,7 @@ func TestCopiesOfAnUnreliableNodeDoNotCount(t *testing.T) {
 	}
 }
 
-// What nodes say of others does not outlive them, and nobody is unreliable by his own word or twice by one.
+// A node's reports end when it leaves. A node cannot make itself unreliable, nor another one by two reports.
 func TestLeaversAreCountedOnce(t *testing.T) {
 	tr := newTracker()
 	for n := byte(1); n <= 20; n++ {
@@ -489,8 +488,8 @@ func gotAll(pieces int, got ...int) Bitmap {
 	return b
 }
 
-// What a boot starts with comes from the server while it has room, and else from nodes that have it, each of them
-// no more often than its link can bear.
+// The bootstrap files come from the server while it has room, and otherwise from nodes that have them. No node sends
+// more than its link can carry.
 func TestStart(t *testing.T) {
 	tr := newTracker()
 	start := JoinRequest{Swarm: "p", Size: 1000}

@@ -8,37 +8,38 @@ import (
 	"pando/internal/chunk"
 )
 
-// Depth of the uplink's queue: with less it runs idle, with more all pieces share it and come late.
+// Depth of the uplink's queue. With a shorter queue the uplink is idle at times. With a longer one all pieces share the
+// uplink and arrive late.
 const (
-	queueTime      = 2 * time.Millisecond  // of sending
-	maxTransfers   = 4                     // pieces at a time, or
-	transferWindow = 20 * time.Millisecond // as many as are sent in so long, because requests take their time too
+	queueTime      = 2 * time.Millisecond  // sending time of the queued bytes
+	maxTransfers   = 4                     // pieces in transfer at a time, or
+	transferWindow = 20 * time.Millisecond // as many as are sent in this time, which covers the delay of requests
 )
 
-// Time after which a grant without a sign of life is over, so that a dead node does not block the others.
+// Time after which a grant that its node does not use is over, so that a dead node does not block the others.
 const (
-	grantTimeoutUnknown = 2 * time.Second // while the rate is not known
+	grantTimeoutUnknown = 2 * time.Second // while the uplink's rate is unknown
 	minGrantTimeout     = 100 * time.Millisecond
-	grantTimeoutFactor  = 4 * maxTransfers // sending times of a piece
+	grantTimeoutFactor  = 4 * maxTransfers // in sending times of a piece
 )
 
-// blindAfter is how many grants in a row may end unseen before running transfers are not counted any more: the objects
-// are then sent by another server.
+// blindAfter is how many grants in a row may end unused before running transfers are no longer counted. The nodes then
+// get the objects from another server.
 const blindAfter = 2 * maxTransfers
 
-// sizeMin is the least size that a node is believed, so that the number of transfers is bounded.
+// sizeMin is the smallest object size that the tracker believes, so that the number of transfers is bounded.
 const sizeMin = 512
 
-// boundSize limits the size of an object that a node claims, so that it cannot block the uplink with one request.
+// boundSize limits the object size that a node claims, so that one request cannot block the uplink.
 func boundSize(size int64) int64 { return min(max(size, sizeMin), chunk.MaxRaw) }
 
 // uplink is the budget of what the server sends: a token bucket, and a count of running transfers. The bucket alone is
-// not enough, because the server also sends what it does not see.
+// not enough, because the server also sends bytes that it does not charge.
 type uplink struct {
 	rate      int64         // bytes per second; 0: not known
-	busyUntil time.Duration // everything that was charged is sent by then
+	busyUntil time.Duration // when all charged bytes are sent
 	running   []sending     // oldest first
-	unseen    int           // grants in a row that ended unseen
+	unseen    int           // grants in a row that ended unused
 }
 
 // sending is a transfer that was granted.
@@ -47,17 +48,17 @@ type sending struct {
 	node    netip.AddrPort
 	piece   int
 	size    int64
-	since   time.Duration // when it was granted, or its node asked for it
-	started bool          // its node asked for it: it runs, however slowly
+	since   time.Duration // when it was granted, or when its node requested it
+	started bool          // its node has requested it: it runs, however slowly
 }
 
-// is reports whether it is the transfer of a piece to a node; an ungranted object has no pack.
+// is reports whether x is the transfer of that piece to that node. An ungranted object has the pack "".
 func (x sending) is(pack string, node netip.AddrPort, piece int) bool {
 	return x.node == node && x.piece == piece &&
 		(x.swarm == nil && pack == "" || x.swarm != nil && x.swarm.pack == pack)
 }
 
-// free reports whether a piece of so many bytes would be sent at once.
+// free reports whether a piece of that size would be sent at once.
 func (u *uplink) free(now time.Duration, size int64) bool {
 	if u.rate == 0 {
 		return len(u.running) < maxTransfers
@@ -65,7 +66,7 @@ func (u *uplink) free(now time.Duration, size int64) bool {
 	return u.busyUntil <= now+max(queueTime, u.time(size)) && (u.blind() || u.active(now) < u.maxActive(size))
 }
 
-// expire ends transfers without a sign of life, and returns those that never began.
+// expire ends transfers whose time is over. It returns those that never began.
 func (u *uplink) expire(now time.Duration) (lost []sending) {
 	kept := u.running[:0]
 	for _, x := range u.running {
@@ -83,11 +84,11 @@ func (u *uplink) expire(now time.Duration) (lost []sending) {
 	return lost
 }
 
-// expires is until when a transfer counts. One that began and takes longer goes to a node on a slow link, and uses
-// little of this one; one that did not begin is lost.
+// expires returns the moment until which a transfer counts. One that runs longer goes to a node on a slow link, and
+// uses little of this uplink. One that did not begin is lost.
 func (u *uplink) expires(x sending) time.Duration { return x.since + u.grantTimeout(x.size) }
 
-// begin notes that a node asked for a piece that it was granted.
+// begin notes that a node has requested a piece that it was granted.
 func (u *uplink) begin(now time.Duration, pack string, node netip.AddrPort, piece int) {
 	for i, x := range u.running {
 		if x.is(pack, node, piece) {
@@ -108,12 +109,12 @@ func (u *uplink) active(now time.Duration) (n int) {
 
 func (u *uplink) blind() bool { return u.unseen >= blindAfter }
 
-// maxActive is how many transfers may run.
+// maxActive returns how many transfers of objects of that size may run.
 func (u *uplink) maxActive(size int64) int {
 	return int(max(maxTransfers, transferWindow/max(1, u.time(size))))
 }
 
-// grantTimeout is after how long a grant counts as over.
+// grantTimeout returns the time after which a grant is over.
 func (u *uplink) grantTimeout(size int64) time.Duration {
 	if u.rate == 0 {
 		return grantTimeoutUnknown
@@ -121,7 +122,7 @@ func (u *uplink) grantTimeout(size int64) time.Duration {
 	return max(minGrantTimeout, grantTimeoutFactor*u.time(size))
 }
 
-// time is how long so many bytes take.
+// time returns how long the uplink takes to send that number of bytes, 0 if its rate is unknown.
 func (u *uplink) time(size int64) time.Duration {
 	if u.rate == 0 {
 		return 0
@@ -129,7 +130,7 @@ func (u *uplink) time(size int64) time.Duration {
 	return time.Duration(float64(size) / float64(u.rate) * float64(time.Second))
 }
 
-// freeAt is when free becomes true if nothing is sent before, 0 when it does not.
+// freeAt returns when free becomes true if nothing else is started. 0: the rate is unknown and no transfer has to end.
 func (u *uplink) freeAt(now time.Duration, size int64) (at time.Duration) {
 	if u.rate > 0 {
 		at = u.busyUntil - max(queueTime, u.time(size))
@@ -140,7 +141,7 @@ func (u *uplink) freeAt(now time.Duration, size int64) (at time.Duration) {
 	return at
 }
 
-// activeUntil is the moment until which all but i of the active transfers are.
+// activeUntil returns the moment after which i+1 of the active transfers have ended.
 func (u *uplink) activeUntil(now time.Duration, i int) time.Duration {
 	var ends []time.Duration
 	for _, x := range u.running {
@@ -159,7 +160,7 @@ func (u *uplink) start(x sending, size int64) {
 	u.running = append(u.running, x)
 }
 
-// charge takes bytes from the budget for what is not counted while it runs.
+// charge takes bytes from the budget, for a transfer that is not counted while it runs.
 func (u *uplink) charge(now time.Duration, size int64) {
 	if u.rate > 0 {
 		u.busyUntil = max(u.busyUntil, now) + u.time(size)

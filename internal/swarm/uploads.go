@@ -1,13 +1,14 @@
 package swarm
 
-// Limits of what a node does for others at a time.
+// Limits of a node's service to others.
 const (
-	MaxUploads  = 5  // of each kind
-	MaxWatchers = 48 // nodes that it tells its pieces
+	MaxUploads  = 5  // concurrent uploads of each kind
+	MaxWatchers = 48 // nodes that follow its list of pieces
 )
 
-// Uploads limits the concurrent uploads of a node. With few, each is fast and can be passed on early; a refused client
-// asks another peer. Reads of the node itself do not lower the limit: in a storm one waits most of the time.
+// Uploads limits the concurrent uploads of a node. With few uploads each is fast, and its piece can be passed on early.
+// A refused client asks another peer. Reads of the node itself do not lower the limit: in a storm a read waits most of
+// the time.
 type Uploads struct{ active int }
 
 // Start admits an upload, which ends with Done, or refuses it.
@@ -32,7 +33,7 @@ type UploadSlots struct {
 	Demand Uploads // larger demand objects
 }
 
-// For returns the limit for an object of so many bytes. start: it is a bootstrap file.
+// For returns the limit for an object of size bytes. start: the object is a bootstrap file.
 func (p *UploadSlots) For(start, piece bool, size int64) *Uploads {
 	switch {
 	case start || size <= smallObject:

@@ -8,21 +8,21 @@ import (
 	"pando/internal/api"
 )
 
-// How many units of a boot are worth keeping: those that took longest, and the end of the critical chain.
+// Limits of the reported units: those that took longest to start, and the end of the critical chain.
 const (
 	slowestUnits = 12
 	longestChain = 24
 )
 
-// unitStart is a unit's start, and after which others it comes.
+// unitStart is a unit's start, and the units that it is ordered after.
 type unitStart struct {
 	api.UnitTime
 	after []string
 }
 
-// unitStarts reads blocks of properties, one block a unit, and returns the units whose start was over when the boot
-// was. As `systemd-analyze blame` has it: a start ends when the unit is active or, of one that never was (a oneshot
-// without RemainAfterExit, one that failed), when it has ended.
+// unitStarts parses blocks of properties, one block for each unit, and returns the units that had started before the
+// boot finished. As in `systemd-analyze blame`, a start ends when the unit becomes active or, if it never does (a
+// oneshot without RemainAfterExit, a failure), when it ends.
 func unitStarts(text string, finish time.Duration) []unitStart {
 	var units []unitStart
 	for block := range strings.SplitSeq(text, "\n\n") {
@@ -39,8 +39,8 @@ func unitStarts(text string, finish time.Duration) []unitStart {
 	return units
 }
 
-// critical is the chain of units that the target waited for, itself first: of those that a unit comes after, the
-// one that was active last. It is the chain that `systemd-analyze critical-chain` shows.
+// critical returns the chain of units that the target waited for, beginning with the target. The next unit is the one
+// of After= that became active last. `systemd-analyze critical-chain` shows the same chain.
 func critical(units []unitStart, target string) (chain []string) {
 	by := map[string]unitStart{}
 	for _, u := range units {
@@ -59,8 +59,8 @@ func critical(units []unitStart, target string) (chain []string) {
 	return chain
 }
 
-// worthKeeping are the units that took longest to start, longest first, and then the others of the chain. They are
-// taken one by one: a sort is seven times as much program.
+// worthKeeping returns the units that took longest to start, longest first, and the remaining ones of the chain. It
+// selects them one by one, because a sort would make the program larger.
 func worthKeeping(units []unitStart, chain []string) (out []api.UnitTime) {
 	for n := range units {
 		longest := n

@@ -10,7 +10,7 @@ import (
 	"pando/internal/api"
 )
 
-// Systemctl runs the image's own; an image without systemd has none, and no figures.
+// Systemctl runs the image's systemctl and returns its output. It fails in an image without systemd.
 func Systemctl(ctx context.Context, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -20,24 +20,24 @@ func Systemctl(ctx context.Context, args ...string) (string, error) {
 	return string(out), err
 }
 
-// GoingDown tells an end of the machine from an end of the agent alone.
+// GoingDown reports whether the machine is shutting down. Otherwise only the agent is being stopped.
 func GoingDown(ctx context.Context) bool {
 	out, err := Systemctl(ctx, "show", "--property=SystemState")
 	return err == nil && properties(out)["SystemState"] == "stopping"
 }
 
-// SwitchesOff tells whether a machine that goes down stays off.
+// SwitchesOff reports whether a machine that shuts down stays off.
 func SwitchesOff(ctx context.Context, systemctl func(context.Context, ...string) (string, error)) bool {
 	jobs, err := systemctl(ctx, "list-jobs", "--plain", "--no-legend")
 	return err == nil && (strings.Contains(jobs, " poweroff.target ") || strings.Contains(jobs, " halt.target "))
 }
 
-// SystemdAsks is how often systemd is asked for a whole account. Of a machine so busy that it never answers in time,
-// half an account is better than none.
+// SystemdAsks is how often a complete account is requested. A machine may be so busy that it never answers in time;
+// an incomplete account is used then.
 const SystemdAsks = 5
 
-// Read returns systemd's account of the boot, nil while the boot is not finished, and whether all of it is
-// there.
+// Read returns systemd's account of the boot, nil while the boot is not finished. whole reports whether the account
+// is complete.
 func Read(
 	ctx context.Context,
 	systemctl func(context.Context, ...string) (string, error),
@@ -56,7 +56,7 @@ func Read(
 	if s.Failed, err = Failed(ctx, systemctl); err != nil {
 		return s, false
 	}
-	// Without --all those are left out that have ended.
+	// Without --all, units that have ended are left out.
 	text, err := systemctl(ctx, "show", "*", "--all", "--property=Id,After,"+
 		"InactiveExitTimestampMonotonic,ActiveEnterTimestampMonotonic,InactiveEnterTimestampMonotonic")
 	if err != nil {
@@ -77,7 +77,7 @@ func Failed(ctx context.Context, systemctl func(context.Context, ...string) (str
 	return words(failed, 0, ""), err
 }
 
-// Waits are the units of the jobs that run, which is what a boot waits for that does not go on.
+// Waits returns the units of running jobs. A boot that does not progress waits for these.
 func Waits(ctx context.Context, systemctl func(context.Context, ...string) (string, error)) []string {
 	jobs, _ := systemctl(ctx, "list-jobs", "--plain", "--no-legend")
 	return words(jobs, 1, "running")
@@ -102,7 +102,7 @@ func microseconds(s string) time.Duration {
 	return time.Duration(n) * time.Microsecond
 }
 
-// words returns a column of the lines that end with a word.
+// words returns a column of the lines whose last word ends with last.
 func words(text string, column int, last string) []string {
 	var out []string
 	for line := range strings.Lines(text) {

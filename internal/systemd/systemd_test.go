@@ -13,7 +13,7 @@ import (
 	"pando/internal/api"
 )
 
-// A systemd that is too busy to tell of its units is asked again; what it told is not taken for all.
+// An incomplete account is not taken for a complete one, and systemd is asked again.
 func TestSystemdTellsHalf(t *testing.T) {
 	answers := map[string]string{"--property=UserspaceTimestampMonotonic": "UserspaceTimestampMonotonic=1000000\n" +
 		"FinishTimestampMonotonic=9000000\nSystemState=running\n", "--state=failed": "x.service loaded failed " +
@@ -95,15 +95,15 @@ func TestSystemdFigures(t *testing.T) {
 	}
 }
 
-// What `systemd-analyze blame` lists is in the account: a oneshot that ended before the boot was over, and a unit that
-// failed in the end, count with the time that they ran.
+// The account contains what `systemd-analyze blame` lists: a oneshot that ended before the boot was over, and a unit
+// that failed in the end, count with their running time.
 func TestOneshotsAreInTheAccount(t *testing.T) {
 	text := "Id=slow.service\nInactiveExitTimestampMonotonic=5000000\nActiveEnterTimestampMonotonic=0\n" +
 		"InactiveEnterTimestampMonotonic=50000000\n\n" +
 		"Id=failed.service\nInactiveExitTimestampMonotonic=6000000\nActiveEnterTimestampMonotonic=0\n" +
 		"InactiveEnterTimestampMonotonic=36000000\n\n" +
 		"Id=again.service\nInactiveExitTimestampMonotonic=9000000\nActiveEnterTimestampMonotonic=1000000\n" +
-		"InactiveEnterTimestampMonotonic=8000000\n\n" + // it is starting a second time
+		"InactiveEnterTimestampMonotonic=8000000\n\n" + // starting a second time
 		"Id=end.target\nAfter=slow.service\nInactiveExitTimestampMonotonic=51000000\n" +
 		"ActiveEnterTimestampMonotonic=51000000\nInactiveEnterTimestampMonotonic=0\n"
 	units := unitStarts(text, time.Minute)
@@ -118,7 +118,7 @@ func TestOneshotsAreInTheAccount(t *testing.T) {
 	}
 }
 
-// The units that ended are asked for as well, which `systemctl show "*"` leaves out.
+// Units that have ended are requested too; `systemctl show "*"` omits them.
 func TestEndedUnitsAreAskedFor(t *testing.T) {
 	asked := false
 	systemctl := func(_ context.Context, args ...string) (string, error) {

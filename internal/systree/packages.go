@@ -11,14 +11,14 @@ import (
 	"pando/internal/image"
 )
 
-// Where package managers keep what is installed. Only databases that are plain text are read.
+// Databases of package managers. Only plain-text ones are read.
 const (
 	dpkgStatus = "var/lib/dpkg/status"
 	DpkgInfo   = "var/lib/dpkg/info"
 	apkStatus  = "lib/apk/db/installed"
 )
 
-// Packages lists the packages that are installed in a tree, by dpkg or apk; other trees give none.
+// Packages lists the packages that dpkg or apk has installed in a tree; for other trees it returns none.
 func Packages(tree string) []image.Package {
 	root, err := os.OpenRoot(tree)
 	if err != nil {
@@ -28,7 +28,7 @@ func Packages(tree string) []image.Package {
 	return ReadPackages(func(name string) (io.ReadCloser, error) { return root.Open(name) })
 }
 
-// ReadPackages lists the packages of a tree whose files open opens, by dpkg or apk; other trees give none.
+// ReadPackages is Packages for a tree whose files are opened by open.
 func ReadPackages(open func(string) (io.ReadCloser, error)) (out []image.Package) {
 	for name, fields := range map[string]packageFields{dpkgStatus: dpkgFields, apkStatus: apkFields} {
 		f, err := open(name)
@@ -44,8 +44,7 @@ func ReadPackages(open func(string) (io.ReadCloser, error)) (out []image.Package
 	return out
 }
 
-// packageFields are the names that a database has for what is read of a package, and what stands between name and
-// value.
+// packageFields are the names of a database's fields, and the separator of name and value.
 type packageFields struct{ kind, between, name, version, architecture, source, status string }
 
 var (

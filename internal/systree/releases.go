@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// CompareReleases orders kernel releases as people do: runs of digits by value, everything else by byte.
+// CompareReleases compares kernel releases in natural order: runs of digits by value, everything else by byte.
 func CompareReleases(a, b string) int {
 	for a != "" && b != "" {
 		x, restA := run(a)
@@ -23,7 +23,7 @@ func CompareReleases(a, b string) int {
 	return len(a) - len(b)
 }
 
-// run cuts off the longest prefix that is all digits or all something else.
+// run splits off the longest prefix that is all digits or has no digits.
 func run(s string) (head, rest string) {
 	i := 1
 	for i < len(s) && digit(s[i]) == digit(s[0]) {

@@ -13,16 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Settle takes the day of the installation out of a tree: files and directories that the installation made get the
-// time of the newest file that came in a package, and so do the days on which accounts got their passwords. Two
-// installations of the same packages are then one version. Packages' own times stay: what they compiled goes by
-// them.
+// Settle removes the date of the installation from a tree, so that two installations of the same packages give the
+// same version. Files made by the installation get the time of the newest packaged file, as do password dates.
+// Packaged files keep their times, because compiled files depend on them.
 func Settle(tree string, begin time.Time) error {
 	return settleWhere(tree, begin, func(string, *unix.Stat_t) (mine, counts bool) { return true, true })
 }
 
-// settleWhere is Settle for the files for which look returns mine; the others keep their times. The newest time
-// is taken from the files for which it returns counts.
+// settleWhere is Settle for the files for which look returns mine; the others keep their times. Only files for which
+// look returns counts determine the newest time.
 func settleWhere(tree string, begin time.Time, look func(path string, st *unix.Stat_t) (mine, counts bool)) error {
 	newest := time.Unix(0, 0)
 	var made []string
@@ -62,8 +61,8 @@ func settleWhere(tree string, begin time.Time, look func(path string, st *unix.S
 
 const shadowFile = "etc/shadow"
 
-// settleShadow replaces days from begin on by that of newest in shadow(5): in the third field, in days since 1970. The
-// file keeps owner and mode, and is not written where nothing changes.
+// settleShadow replaces dates from begin on in shadow(5) by that of newest: the third field, in days since 1970. The
+// file keeps owner and mode, and is written only if it changes.
 func settleShadow(tree string, begin, newest time.Time) (changed bool, err error) {
 	root, err := os.OpenRoot(tree)
 	if err != nil {
@@ -94,9 +93,9 @@ func settleShadow(tree string, begin, newest time.Time) (changed bool, err error
 	return true, root.WriteFile(shadowFile, []byte(out.String()), 0o640)
 }
 
-// SettleChanged is Settle for what a step has changed, which is in upper: the rest of the tree is as old as it is.
-// A file with several names, of which a step changed one, has all of them in upper afterwards: as a layer below
-// another it would be two files. What is below passing goes again, and says nothing of how new the tree is.
+// SettleChanged is Settle for the changes of a step, which are in upper. If a step changed one name of a file with
+// several, all of them are in upper afterwards; otherwise the layer would split the file. What is below passing is
+// temporary, and does not count for the newest time.
 func SettleChanged(tree, upper, passing string, begin time.Time) error {
 	links := map[uint64][]string{}
 	changed := map[uint64]bool{}
@@ -127,7 +126,7 @@ func SettleChanged(tree, upper, passing string, begin time.Time) error {
 	return nil
 }
 
-// copyUp has the overlay put a name into its upper layer.
+// copyUp makes the overlay copy a file into its upper layer.
 func copyUp(path string) error {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Two installations of the same packages on two days leave the same times.
+// TestSettle: installations of the same packages on two days give the same times.
 func TestSettle(t *testing.T) {
 	packaged := time.Unix(1_700_000_000, 0)
 	install := func(day time.Time) string {
@@ -67,8 +67,8 @@ func TestSettle(t *testing.T) {
 
 func days(at time.Time) string { return strconv.FormatInt(at.Unix()/86400, 10) }
 
-// What a step did not make stays as old as it is and counts, even when it was made in the second in which the step
-// began.
+// TestSettleLeavesTheRest: files that a step did not make keep their times and count, even if they were made in the
+// second in which the step began.
 func TestSettleLeavesTheRest(t *testing.T) {
 	tree := t.TempDir()
 	begin := time.Unix(1_700_900_000, 0)

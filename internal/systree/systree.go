@@ -12,8 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Architecture reads from its programs for which architecture a tree is; "" when none of them says, or another
-// one than these.
+// Architecture determines the architecture of a tree from its programs; "" if it is unknown or not supported.
 func Architecture(tree string) string {
 	for _, name := range []string{"bin/sh", "usr/bin/env", "usr/bin/dpkg", "sbin/init", "usr/lib/systemd/systemd",
 		"lib/systemd/systemd", "bin/busybox"} {
@@ -39,7 +38,7 @@ func Architecture(tree string) string {
 	return ""
 }
 
-// Open opens a file. Links are followed as a node follows them, with the tree as "/".
+// Open opens a file of a tree. It follows links as on a node, with the tree as "/".
 func Open(tree, name string, flags uint64) (*os.File, error) {
 	dir, err := unix.Open(tree, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -57,7 +56,7 @@ func Open(tree, name string, flags uint64) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// Has reports whether a tree has a file. Links are followed as a node follows them, with the tree as "/".
+// Has reports whether a tree has a file. It follows links as on a node, with the tree as "/".
 func Has(tree, name string) bool {
 	f, err := Open(tree, name, unix.O_PATH)
 	if err != nil {
@@ -67,24 +66,24 @@ func Has(tree, name string) bool {
 	return true
 }
 
-// Exists reports whether there is a file of any kind at a path.
+// Exists reports whether a path exists, without following a link.
 func Exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
 }
 
-// ReadDir lists a directory of a tree. What cannot be read is not found.
+// ReadDir lists a directory of a tree. It leaves out what cannot be read.
 func ReadDir(root *os.Root, name string) []fs.DirEntry {
 	f, err := root.Open(name)
 	if err != nil {
 		return nil
 	}
 	defer f.Close()
-	entries, _ := f.ReadDir(-1) // what cannot be read is not found
+	entries, _ := f.ReadDir(-1) // leave out what cannot be read
 	return entries
 }
 
-// KernelPackages reports where kernels come from, for whoever built a tree without.
+// KernelPackages names the packages with kernels, for a tree without a kernel.
 func KernelPackages(tree string) string {
 	debian := "linux-image-amd64 or linux-image-arm64"
 	if a := Architecture(tree); a != "" {
@@ -94,7 +93,7 @@ func KernelPackages(tree string) string {
 		"kernel-core and kernel-modules)"
 }
 
-// Xattrs lists the names of the extended attributes of a file.
+// Xattrs lists the names of a file's extended attributes.
 func Xattrs(path string) ([]string, error) {
 	size, err := unix.Llistxattr(path, nil)
 	if size == 0 || errors.Is(err, unix.ENOTSUP) {
@@ -105,15 +104,14 @@ func Xattrs(path string) ([]string, error) {
 	}
 	buf := make([]byte, size)
 	if size, err = unix.Llistxattr(path, buf); err != nil ||
-		size == 0 { // an overlay counts its own and does not list them
+		size == 0 { // an overlay counts its own attributes but does not list them
 		return nil, err
 	}
 	return strings.Split(strings.TrimSuffix(string(buf[:size]), "\x00"), "\x00"), nil
 }
 
-// ForeignXattr tells whether an extended attribute belongs to the file system that a tree lies on, or to the machine,
-// and has no place in an image: btrfs.compression, system.nfs4_acl, lustre.lov. What the overlay of a node would take
-// for its own ("this directory is really that one") must not come from a tree either.
+// ForeignXattr reports whether an attribute does not belong in an image: one of the tree's file system or machine
+// (btrfs.compression, system.nfs4_acl, lustre.lov), or one that the overlay of a node would interpret as its own.
 func ForeignXattr(name string) bool {
 	if name == "system.posix_acl_access" || name == "system.posix_acl_default" {
 		return false
@@ -128,7 +126,7 @@ func ForeignXattr(name string) bool {
 	return true
 }
 
-// ForeignTrusted are the beginnings of what file systems keep in "trusted.": overlayfs, Lustre, GlusterFS, XFS.
+// ForeignTrusted lists the prefixes, after "trusted.", of attributes of overlayfs, Lustre, GlusterFS and XFS.
 func ForeignTrusted() []string {
 	return []string{
 		"overlay.", "lov", "lma", "lmv", "link", "fid", "som", "hsm", "dmv", "gfid", "glusterfs.", "afr.", "pgfid.",
@@ -138,7 +136,7 @@ func ForeignTrusted() []string {
 
 const maxShown = 120 // bytes of a path in an error
 
-// Shown is a path for an error, quoted, its middle left out if it is long.
+// Shown quotes a path for an error; a long path is shortened in the middle.
 func Shown(path string) string {
 	if len(path) <= maxShown {
 		return fmt.Sprintf("%q", path)

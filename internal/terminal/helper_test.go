@@ -7,5 +7,5 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// zero is the time that tests begin at.
+// zero is the time at which tests begin.
 var zero = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)

@@ -12,44 +12,44 @@ import (
 	"pando/internal/steps"
 )
 
-// Progress draws how far a build is: a bar with rate and time left on a terminal, plain lines otherwise. What
-// others write through it (the log of a server that runs meanwhile) does not tear the bar.
+// Progress draws the progress of a build: on a terminal a bar with rate and remaining time, otherwise plain lines.
+// Other output that is written through it (the log of a server) appears above the bar.
 type Progress struct {
 	mu      sync.Mutex
 	out     io.Writer
 	tty     *os.File // nil: plain lines
 	now     func() time.Time
-	all     []Step // of the job, in order
+	all     []Step // steps of the job, in order
 	step    steps.Progress
-	started time.Time // of the step
+	started time.Time // start of the step
 	shown   time.Time
-	bar     string // what stands on the last line of the terminal
+	bar     string // content of the terminal's last line
 	ticks   *time.Timer
 }
 
-// Step is a step of a job, for people.
+// Step describes a step of a job for people.
 type Step struct {
-	Name  string // as it is reported
+	Name  string // name in progress reports
 	Label string // one or two words
-	Does  string // until there is something to count
+	Does  string // shown until there is something to count
 }
 
-// How often a bar is drawn, and a plain line is written: a log file needs no more.
+// The intervals at which a bar is drawn and a plain line is written.
 const (
 	barEvery  = 100 * time.Millisecond
 	lineEvery = 15 * time.Second
-	tickEvery = time.Second // a step that reports nothing shows at least how long it takes
+	tickEvery = time.Second // a step without reports is drawn this often, to show its duration
 )
 
-// lineWidth cuts plain lines: what an installer prints has no bound.
+// lineWidth is the maximum length of a plain line: output of an installer may be longer.
 const lineWidth = 120
 
-// NewProgress draws on out. Of a job whose steps are known each line says which one of them it is.
+// NewProgress returns a Progress that draws on out. all may list the steps of the job; lines then number their step.
 func NewProgress(out io.Writer, now func() time.Time, all []Step) *Progress {
 	return &Progress{out: out, tty: Of(out), now: now, all: all}
 }
 
-// Show is told of every piece of progress.
+// Show draws a progress report.
 func (p *Progress) Show(s steps.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -71,7 +71,7 @@ func (p *Progress) Show(s steps.Progress) {
 	}
 }
 
-// tick shows a step that says nothing.
+// tick draws a step that sends no reports.
 func (p *Progress) tick() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,7 +84,7 @@ func (p *Progress) tick() {
 	p.ticks.Reset(tickEvery)
 }
 
-// show draws the step, unless it was drawn a moment ago. mu is held.
+// show draws the step, unless it was drawn a moment ago. The caller holds mu.
 func (p *Progress) show(now time.Time) {
 	every := lineEvery
 	if p.tty != nil {
@@ -102,7 +102,7 @@ func (p *Progress) show(now time.Time) {
 	p.draw(Cut(p.text(now), width-1))
 }
 
-// known is what is known of a step.
+// known returns the description of a step.
 func (p *Progress) known(name string) Step {
 	for _, s := range p.all {
 		if s.Name == name {
@@ -112,7 +112,7 @@ func (p *Progress) known(name string) Step {
 	return Step{Name: name, Label: name}
 }
 
-// head begins a line: which step of how many, and what it is called.
+// head returns the begin of a line: number and name of the step.
 func (p *Progress) head() string {
 	for i, s := range p.all {
 		if s.Name == p.step.Step {
@@ -122,7 +122,7 @@ func (p *Progress) head() string {
 	return fmt.Sprintf("%-9s", p.step.Step)
 }
 
-// text is the state of the step in one line.
+// text returns the state of the step in one line.
 func (p *Progress) text(now time.Time) string {
 	s, took := p.step, now.Sub(p.started)
 	line := p.head()
@@ -146,7 +146,7 @@ func (p *Progress) text(now time.Time) string {
 	return line + left(s, took)
 }
 
-// left is how long the rest of a step takes, if the rest goes as what was.
+// left estimates the remaining time of a step from the rate so far.
 func left(s steps.Progress, took time.Duration) string {
 	if took < time.Second/2 || s.Done <= 0 || s.Total <= s.Done {
 		return ""
@@ -157,7 +157,7 @@ func left(s steps.Progress, took time.Duration) string {
 
 const shareWidth = 24
 
-// Bar is a bar and a percentage; nothing where the end is not known.
+// Bar returns a bar and a percentage; "" if the total is unknown.
 func Bar(done, total int64) string {
 	if total <= 0 {
 		return ""
@@ -174,7 +174,7 @@ func counted(done, total int64) string {
 	return fmt.Sprintf("%d ", done)
 }
 
-// endStep reports how long the last step took, when that is worth a line.
+// endStep prints the duration of the last step, if it is worth a line.
 func (p *Progress) endStep(now time.Time) {
 	if p.step.Step == "" {
 		return
@@ -183,7 +183,7 @@ func (p *Progress) endStep(now time.Time) {
 	fmt.Fprintf(p.out, "%s done in %s\n", p.head(), output.Span(now.Sub(p.started)))
 }
 
-// End takes the bar away. A step that failed is not called done.
+// End removes the bar. It prints the end of the last step only if that succeeded.
 func (p *Progress) End(ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -203,7 +203,7 @@ func (p *Progress) draw(line string) {
 	fmt.Fprint(p.screen(), "\r"+line+"\x1b[K")
 }
 
-// screen is where a bar is drawn.
+// screen returns the writer on which the bar is drawn.
 func (p *Progress) screen() io.Writer {
 	if p.tty != nil {
 		return p.tty
@@ -218,7 +218,7 @@ func (p *Progress) clear() {
 	}
 }
 
-// Write writes somebody else's lines above the bar.
+// Write writes other output above the bar.
 func (p *Progress) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,13 +12,13 @@ import (
 	"pando/internal/testkit"
 )
 
-// names are some steps.
+// names are the steps of a job.
 var names = []Step{
 	{build.StepTree, "files", "installing packages"}, {build.StepScan, "check", "looking through the files"},
 	{build.StepObjects, "compress", "compressing and storing"},
 }
 
-// TestProgressLines: a build whose output is no terminal: a line when a step begins and ends, and some between.
+// TestProgressLines: without a terminal a build prints a line when a step begins and ends, and some between.
 func TestProgressLines(t *testing.T) {
 	var b bytes.Buffer
 	now := zero
@@ -44,7 +44,7 @@ func TestProgressLines(t *testing.T) {
 	testkit.Golden(t, *update, "progress.txt", b.String())
 }
 
-// TestProgressBar: what others write stands above the bar, and nothing of the bar stays.
+// TestProgressBar: other output appears above the bar, and the bar leaves nothing behind.
 func TestProgressBar(t *testing.T) {
 	var b bytes.Buffer
 	p := NewProgress(&b, func() time.Time { return zero }, names)
@@ -70,7 +70,7 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// A step that reports nothing shows all the same which one of how many it is, what it does and for how long.
+// A step without reports still shows its number, what it does and for how long.
 func TestProgressOfWhatIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b bytes.Buffer

@@ -23,7 +23,7 @@ func Of(w any) *os.File {
 	return nil
 }
 
-// Raw is what w writes to, for a program that has the terminal as its own.
+// Raw returns the writer below w, for a program that controls the terminal itself.
 func Raw(w io.Writer) io.Writer {
 	if inner, ok := w.(interface{ Unwrap() io.Writer }); ok {
 		return inner.Unwrap()
@@ -31,7 +31,7 @@ func Raw(w io.Writer) io.Writer {
 	return w
 }
 
-// Content is where the bytes of a file go: unchanged into a pipe or a file, as harmless text to a terminal.
+// Content returns a writer for the content of a file: unchanged into a pipe or file, cleaned to a terminal.
 func Content(w io.Writer) io.Writer {
 	if Of(w) != nil {
 		return w
@@ -39,7 +39,7 @@ func Content(w io.Writer) io.Writer {
 	return Raw(w)
 }
 
-// Screen returns the terminal that w is if something can be drawn on it in place, or nil.
+// Screen returns the terminal that w is, if tables can be redrawn on it in place, or nil.
 func Screen(w any) *os.File {
 	if os.Getenv("TERM") == "dumb" {
 		return nil
@@ -47,7 +47,7 @@ func Screen(w any) *os.File {
 	return Of(w)
 }
 
-// What a terminal is told; every terminal of the last thirty years knows these.
+// Control sequences that every terminal understands.
 const (
 	HideCursor  = "\x1b[?25l"
 	ShowCursor  = "\x1b[?25h"
@@ -57,7 +57,7 @@ const (
 	ClearBelow  = "\x1b[J"
 )
 
-// Size is the columns and lines of a terminal, 80 by 24 where it does not tell.
+// Size returns the columns and lines of a terminal, 80 by 24 if they are unknown.
 func Size(tty *os.File) (width, height int) {
 	width, height, err := term.GetSize(int(tty.Fd()))
 	if err != nil || width <= 0 || height <= 0 {
@@ -66,8 +66,8 @@ func Size(tty *os.File) (width, height int) {
 	return width, height
 }
 
-// Lines is lines for a terminal, at most height of them, each in at most width columns. A line is cleared before it
-// is written: after its last column a terminal stands on that column, and would clear it.
+// Lines returns lines for a terminal: at most height-1, each at most width columns wide. A line is cleared before it is
+// written: after writing its last column the cursor stays on that column, and clearing would erase it.
 func Lines(lines []string, width, height int) string {
 	var b strings.Builder
 	for _, s := range lines[:max(0, min(len(lines), height-1))] {
@@ -76,7 +76,7 @@ func Lines(lines []string, width, height int) string {
 	return b.String()
 }
 
-// Cut is text on one line in at most n columns of a terminal; some letters take two.
+// Cut cuts text to one line of at most n columns. Some characters take two columns.
 func Cut(s string, n int) string {
 	s = output.OneLine(s)
 	if runewidth.StringWidth(s) <= n {
@@ -85,5 +85,5 @@ func Cut(s string, n int) string {
 	return runewidth.Truncate(s, max(0, n), "~")
 }
 
-// DrawEvery is how often a table on the screen is drawn anew.
+// DrawEvery is how often a table on the screen is redrawn.
 const DrawEvery = time.Second

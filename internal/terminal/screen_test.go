@@ -17,7 +17,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestContent: a file's bytes go unchanged into a pipe, and as harmless text to a terminal.
+// TestContent: a file's bytes go unchanged into a pipe, and cleaned to a terminal.
 func TestContent(t *testing.T) {
 	tty, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {

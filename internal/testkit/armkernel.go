@@ -6,8 +6,8 @@ import (
 	"encoding/binary"
 )
 
-// FakeARM64 is the least that UEFI would start as a kernel of arm64: the kernel's header, which is the head of an
-// EFI program, and one section.
+// FakeARM64 makes the smallest file that UEFI would start as an arm64 kernel: the kernel's header, which is also the
+// header of an EFI program, and one section.
 func FakeARM64(t TB, machine uint16) []byte {
 	t.Helper()
 	const size = 4096

@@ -27,7 +27,7 @@ type Browser struct {
 	mu       sync.Mutex
 	last     int
 	waiting  map[int]chan browserAnswer
-	session  string // of the page
+	session  string // session of the page
 	loaded   chan struct{}
 	requests []string
 	problems []string
@@ -49,7 +49,7 @@ type browserMessage struct {
 	} `json:"error,omitempty"`
 }
 
-// StartBrowser starts Chromium with an empty profile. It resolves no name but localhost.
+// StartBrowser starts Chromium with an empty profile. It resolves no host name except localhost.
 func StartBrowser(ctx context.Context) (*Browser, error) {
 	program, err := exec.LookPath("chromium")
 	if err != nil {
@@ -83,13 +83,13 @@ func StartBrowser(ctx context.Context) (*Browser, error) {
 		return nil, err
 	}
 	b.in = ours
-	b.cmd.ExtraFiles = []*os.File{theirs, out} // descriptors 3 and 4
+	b.cmd.ExtraFiles = []*os.File{theirs, out} // descriptors 3 and 4 of the browser
 	b.cmd.Env = append(os.Environ(), "HOME="+dir)
 	b.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := b.cmd.Start(); err != nil {
 		return nil, err
 	}
-	_ = errors.Join(theirs.Close(), out.Close()) // the browser has its own
+	_ = errors.Join(theirs.Close(), out.Close()) // the browser has its own copies
 	go b.listen(answers)
 	if err := b.open(ctx); err != nil {
 		return nil, errors.Join(err, b.Close())
@@ -97,13 +97,13 @@ func StartBrowser(ctx context.Context) (*Browser, error) {
 	return b, nil
 }
 
-// Close ends the browser and all that it started, and removes its profile.
+// Close ends the browser and all its processes, and removes its profile.
 func (b *Browser) Close() error {
 	group := -b.cmd.Process.Pid
 	_ = b.in.Close()
 	_ = syscall.Kill(group, syscall.SIGKILL) // it has nothing to save
 	_ = b.cmd.Wait()
-	for range goneTries { // until the last of them is gone they may write to the profile
+	for range goneTries { // its processes may write to the profile until they have ended
 		if errors.Is(syscall.Kill(group, 0), syscall.ESRCH) {
 			break
 		}
@@ -112,13 +112,13 @@ func (b *Browser) Close() error {
 	return os.RemoveAll(b.dir)
 }
 
-// How long killed processes may take to be gone.
+// How long to wait for killed processes to end.
 const (
 	goneLook  = 10 * time.Millisecond
 	goneTries = 500
 )
 
-// open attaches to the page and has it tell what happens.
+// open attaches to the page and enables the events that are recorded.
 func (b *Browser) open(ctx context.Context) error {
 	var targets struct {
 		TargetInfos []struct{ TargetID, Type string }
@@ -147,7 +147,7 @@ func (b *Browser) open(ctx context.Context) error {
 	return errors.New("browser: it has no page")
 }
 
-// listen takes what the browser says until it ends.
+// listen reads messages from the browser until it ends.
 func (b *Browser) listen(from io.ReadCloser) {
 	defer from.Close()
 	s := bufio.NewScanner(from)
@@ -187,7 +187,7 @@ func (b *Browser) listen(from io.ReadCloser) {
 	}
 }
 
-// note remembers what the page did.
+// note records an event of the page.
 func (b *Browser) note(method string, params json.RawMessage) {
 	var p struct {
 		Request          struct{ URL string }
@@ -199,14 +199,14 @@ func (b *Browser) note(method string, params json.RawMessage) {
 			Exception struct{ Description string }
 		}
 	}
-	_ = json.Unmarshal(params, &p) // what does not fit is not looked at
+	_ = json.Unmarshal(params, &p) // other parameters are ignored
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch method {
 	case "Page.loadEventFired":
 		select {
 		case b.loaded <- struct{}{}:
-		default: // nobody waits
+		default: // no call waits
 		}
 	case "Network.requestWillBeSent":
 		b.requests = append(b.requests, p.Request.URL)
@@ -223,7 +223,7 @@ func (b *Browser) note(method string, params json.RawMessage) {
 	}
 }
 
-// Call sends one command of the DevTools protocol, and decodes its result into out (nil: not wanted).
+// Call sends one command of the DevTools protocol, and decodes its result into out (nil: the result is ignored).
 func (b *Browser) Call(ctx context.Context, method string, params, out any) error {
 	answer := make(chan browserAnswer, 1)
 	b.mu.Lock()
@@ -256,7 +256,7 @@ func (b *Browser) Call(ctx context.Context, method string, params, out any) erro
 func (b *Browser) Go(ctx context.Context, url string) error {
 	select {
 	case <-b.loaded:
-	default: // no page was loaded that nobody waited for
+	default: // no load event is left from an earlier page
 	}
 	var gone struct{ ErrorText string }
 	if err := b.Call(ctx, "Page.navigate", map[string]string{"url": url}, &gone); err != nil {
@@ -268,7 +268,7 @@ func (b *Browser) Go(ctx context.Context, url string) error {
 	return b.Loaded(ctx)
 }
 
-// Loaded waits for the page that something else than Go has asked for.
+// Loaded waits for a page load that was not started by Go.
 func (b *Browser) Loaded(ctx context.Context) error {
 	select {
 	case <-b.loaded:
@@ -278,7 +278,7 @@ func (b *Browser) Loaded(ctx context.Context) error {
 	}
 }
 
-// Eval runs a script in the page and decodes its value, a promise's included, into out.
+// Eval runs a script in the page and decodes its value into out. If the value is a promise it waits for the result.
 func (b *Browser) Eval(ctx context.Context, script string, out any) error {
 	var r struct {
 		Result           struct{ Value json.RawMessage }
@@ -326,7 +326,7 @@ func (b *Browser) Look(ctx context.Context, width, height int, dark bool) error 
 	)
 }
 
-// Picture is what the window shows, as PNG.
+// Picture returns a picture of the window as PNG.
 func (b *Browser) Picture(ctx context.Context) ([]byte, error) {
 	var p struct{ Data string }
 	if err := b.Call(ctx, "Page.captureScreenshot", map[string]any{"format": "png"}, &p); err != nil {
@@ -335,15 +335,15 @@ func (b *Browser) Picture(ctx context.Context) ([]byte, error) {
 	return base64.StdEncoding.DecodeString(p.Data)
 }
 
-// Requests are the addresses that were asked for so far.
+// Requests returns the URLs that were requested so far.
 func (b *Browser) Requests() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.requests)
 }
 
-// Problems are the errors and warnings that pages caused since they were asked for last: of the console, of the
-// network, of the content security policy.
+// Problems returns the errors and warnings of pages since the last call: of the console, the network, and the content
+// security policy.
 func (b *Browser) Problems() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

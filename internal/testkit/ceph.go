@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// cephConf is a cluster of one monitor and one store in memory, which speaks on loopback only.
+// cephConf configures a cluster with one monitor and one store in memory, which listens on loopback only.
 const cephConf = `[global]
 fsid = 5f2d4c1e-7a0b-4d52-9d35-6c1b8f0e9a11
 mon host = [v2:127.0.0.1:%[1]s/0,v1:127.0.0.1:%[2]s/0]
@@ -46,7 +46,7 @@ rgw thread pool size = 32
 rgw enable usage log = false
 `
 
-// StartCeph starts a cluster of Ceph that keeps everything in memory, and its object gateway. It takes half a minute.
+// StartCeph starts a Ceph cluster that keeps everything in memory, and its object gateway. It takes half a minute.
 func StartCeph(ctx context.Context, dir string) (*S3, error) {
 	for _, p := range []string{"ceph-mon", "ceph-osd", "ceph", "radosgw", "radosgw-admin", "monmaptool"} {
 		if _, err := exec.LookPath(p); err != nil {
@@ -91,7 +91,7 @@ type cephCluster struct {
 	conf string
 }
 
-// start starts one part after the other; each command waits until the part before it answers.
+// start starts the parts one after the other. Each command waits until the part before it answers.
 func (c cephCluster) start(ports []string) error {
 	monmap, fsid := filepath.Join(c.dir, "monmap"), "5f2d4c1e-7a0b-4d52-9d35-6c1b8f0e9a11"
 	addr := fmt.Sprintf("[v2:127.0.0.1:%s,v1:127.0.0.1:%s]", ports[0], ports[1])

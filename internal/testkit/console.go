@@ -17,10 +17,10 @@ type Console struct {
 	Path string
 }
 
-// escapes are what firmware and kernels send to move a terminal's cursor and to colour it.
+// escapes matches the control sequences by which firmware and kernels move a terminal's cursor and colour text.
 var escapes = regexp.MustCompile("\x1b\\[[0-9;?=]*[A-Za-z]|\x1b[()][0-9A-B]|\x1bc")
 
-// Text is what was written so far, without terminal control sequences.
+// Text returns what was written so far, without terminal control sequences.
 func (c Console) Text() (string, error) {
 	b, err := os.ReadFile(c.Path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -33,7 +33,7 @@ func (c Console) Text() (string, error) {
 	return string(bytes.ReplaceAll(b, []byte("\r"), nil)), nil
 }
 
-// Tail is the last n lines, for messages about a failure.
+// Tail returns the last n lines, for messages about a failure.
 func (c Console) Tail(n int) string {
 	text, err := c.Text()
 	if err != nil {
@@ -43,11 +43,11 @@ func (c Console) Tail(n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// consolePoll is how often the file is looked at. A serial line has no event for "a line was written".
+// consolePoll is the interval for reading the file. QEMU signals no event for a new line.
 const consolePoll = 100 * time.Millisecond
 
-// Wait returns the first line that matches pattern, as soon as it is there. When ctx ends first the error has the
-// last lines of the console.
+// Wait returns the first line that matches pattern, as soon as it is written. If ctx ends first, the error has the last
+// lines of the console.
 func (c Console) Wait(ctx context.Context, pattern string) (string, error) {
 	re, err := regexp.Compile(pattern)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"pando/internal/store"
 )
 
-// Content is the root file system of an image version, read on this side from the objects of a store: what a node
-// must see.
+// Content is the root file system of an image version, read from the objects of a store. A node must see the same
+// content.
 type Content struct {
 	Manifest image.Manifest
 
@@ -29,7 +29,7 @@ type Content struct {
 	fetched *directory
 }
 
-// OpenContent opens a version of the store in a data directory. Close it.
+// OpenContent opens a version of the store in a data directory. The caller must call Close.
 func OpenContent(ctx context.Context, data string, version fleet.Digest) (*Content, error) {
 	dir, err := store.OpenDir(filepath.Join(data, "store"))
 	if err != nil {
@@ -56,7 +56,7 @@ func OpenContent(ctx context.Context, data string, version fleet.Digest) (*Conte
 	return c, nil
 }
 
-// Sum is the SHA-256 of a file, as sha256sum prints it.
+// Sum returns the SHA-256 of a file, as sha256sum prints it.
 func (c *Content) Sum(path string) (string, error) {
 	b, err := fs.ReadFile(c.files, strings.TrimPrefix(path, "/"))
 	if err != nil {
@@ -66,7 +66,7 @@ func (c *Content) Sum(path string) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// Sums are the SHA-256 of every file below a directory, by path, without a slash at the beginning.
+// Sums returns the SHA-256 of every file below a directory, by path without a leading slash.
 func (c *Content) Sums(dir string) (map[string]string, error) {
 	out := map[string]string{}
 	err := fs.WalkDir(c.files, dir, func(path string, f fs.DirEntry, err error) error {
@@ -79,10 +79,10 @@ func (c *Content) Sums(dir string) (map[string]string, error) {
 	return out, err
 }
 
-// Close ends the reading.
+// Close closes the device below the file system.
 func (c *Content) Close() { c.device.Close() }
 
-// FirstObject is the path of the stored object that holds the first bytes of a file of a version.
+// FirstObject returns the path of the stored object that has the first bytes of a file.
 func FirstObject(ctx context.Context, data string, version fleet.Digest, path string) (string, error) {
 	c, err := OpenContent(ctx, data, version)
 	if err != nil {
@@ -100,8 +100,7 @@ func FirstObject(ctx context.Context, data string, version fleet.Digest, path st
 	return c.fetched.dir.ObjectPath(c.fetched.last), nil
 }
 
-// directory is a store's directory as a source of blocks. It is asked for one object at a time, because nothing is read
-// ahead.
+// directory reads objects from a store's directory.
 type directory struct {
 	dir  *store.Dir
 	last chunk.ID

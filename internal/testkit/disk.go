@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Fault is what goes wrong on a Disk.
+// Fault is the kind of failure of a Disk.
 type Fault string
 
-// The faults. After Kill and Cut nothing happens any more, as after the end of a process.
+// The faults. After Kill and Cut all operations fail, because the process has ended.
 const (
 	Refuse Fault = "refuse" // one operation fails, the next ones work
 	Full   Fault = "full"   // from then on whatever takes room fails; what was being written is there in half
@@ -25,21 +25,20 @@ const (
 	Cut    Fault = "cut"    // the power is gone, and with it what was not synced
 )
 
-// ErrKilled is what a process would see that is gone.
+// ErrKilled is the error of operations after the process was killed.
 var ErrKilled = errors.New("killed")
 
-// Disk is a file system that fails at a chosen operation: a store.Disk. It keeps a model beside the real files:
-// which names and bytes would survive a power cut. Of names that were not synced the first ones survive, in each
-// directory as many as it happens; bytes that were not synced may be there in part or not at all, whatever the
-// order.
+// Disk is a store.Disk that fails at a chosen operation. It models which names and bytes would survive a power cut. Of
+// unsynced changes of names, a random number of the first ones survives in each directory. Of unsynced bytes a part
+// survives, or nothing.
 type Disk struct {
 	mu    sync.Mutex
 	count int
-	at    int // operation that fails; 0: none
+	at    int // number of the operation that fails; 0: none
 	fault Fault
 	gone  bool
 
-	now, durable map[string]*fileBytes // by path, of those that were touched; nil: no such file
+	now, durable map[string]*fileBytes // by path, for paths that were used; nil: the file does not exist
 	pending      []nameChange
 }
 
@@ -48,21 +47,22 @@ type fileBytes struct {
 	dirty        bool
 }
 
-// nameChange is a change of names that no sync has made durable yet.
+// nameChange is a change of names that is not yet synced.
 type nameChange struct {
 	dirs  []string
 	apply func(names map[string]*fileBytes)
 }
 
-// NewDisk returns a disk whose at-th operation fails, counted from 1; 0: none does.
+// NewDisk returns a disk whose at-th operation fails, counted from 1; 0: no operation fails.
 func NewDisk(fault Fault, at int) *Disk {
 	return &Disk{fault: fault, at: at, now: map[string]*fileBytes{}, durable: map[string]*fileBytes{}}
 }
 
-// Operations is how many there were.
+// Operations returns how many operations there were.
 func (d *Disk) Operations() int { return d.count }
 
-// step counts an operation and decides about it. half: it happens in part and then fails.
+// step counts an operation and returns its error. half means that the operation must write half of its data before it
+// fails.
 func (d *Disk) step(takesRoom bool) (half bool, err error) {
 	d.count++
 	switch {
@@ -81,7 +81,7 @@ func (d *Disk) step(takesRoom bool) (half bool, err error) {
 	return false, nil
 }
 
-// file is what the model knows of a path, which it reads at the first time.
+// file returns the model of a file. It reads the file at the first use.
 func (d *Disk) file(path string) *fileBytes {
 	if _, ok := d.now[path]; !ok {
 		var f *fileBytes
@@ -102,7 +102,7 @@ func (d *Disk) change(apply func(map[string]*fileBytes), paths ...string) {
 	d.pending = append(d.pending, c)
 }
 
-// WriteFile writes a file; the one that fails on a full disk, or when the process ends, writes half of it.
+// WriteFile writes a file. When the disk becomes full or the process is killed, it writes half of the data.
 func (d *Disk) WriteFile(name string, data []byte) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -153,7 +153,7 @@ func (d *Disk) Remove(name string) error {
 	return nil
 }
 
-// Mkdir makes a directory, which survives everything: the model is of files.
+// Mkdir makes a directory. Directories survive every fault, because the model has only files.
 func (d *Disk) Mkdir(name string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -196,7 +196,7 @@ func (d *Disk) Sync(name string) error {
 	return nil
 }
 
-// SyncFS makes everything durable.
+// SyncFS makes all files and names durable.
 func (d *Disk) SyncFS(string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -215,7 +215,7 @@ func (d *Disk) SyncFS(string) error {
 	return nil
 }
 
-// survive makes some changes of names durable: in each directory the first ones, as many as it happens.
+// survive makes a random number of unsynced changes of names durable: in each directory the first ones.
 func (d *Disk) survive(random *rand.Rand) {
 	left := map[string]int{}
 	for _, c := range d.pending {
@@ -233,8 +233,8 @@ func (d *Disk) survive(random *rand.Rand) {
 	d.pending = nil
 }
 
-// PowerCut makes the real files what is found when the power is back: some of the first changes of names that were
-// not synced, and of bytes that were not, anything. What is chosen follows from random.
+// PowerCut changes the real files to what is there after a power cut: some of the first unsynced changes of names, and
+// any part of unsynced bytes. random decides which.
 func (d *Disk) PowerCut(random *rand.Rand) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

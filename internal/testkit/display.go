@@ -7,7 +7,7 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// Display is a terminal as the table needs one: it wraps and scrolls, and remembers that it had to.
+// Display is a simple terminal for tests of live tables: it wraps and scrolls, and records that it had to.
 type Display struct {
 	width, height     int
 	cells             [][]rune
@@ -24,7 +24,7 @@ func NewDisplay(width, height int) *Display {
 	return d
 }
 
-// Write takes what a program sends.
+// Write processes the output of a program.
 func (d *Display) Write(s string) {
 	for len(s) > 0 {
 		if rest, ok := strings.CutPrefix(s, "\x1b["); ok {
@@ -87,7 +87,7 @@ func (d *Display) control(s string) {
 	}
 }
 
-// String is what the terminal shows.
+// String returns the text on the terminal.
 func (d *Display) String() string {
 	var b strings.Builder
 	for _, line := range d.cells {

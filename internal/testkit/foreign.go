@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where a kernel is told of emulators, and what Debian's package qemu-user-static would have systemd tell it.
+// The kernel's interface for emulators, and the entry that Debian's package qemu-user-static gives to systemd.
 const (
 	binfmt      = "/proc/sys/fs/binfmt_misc"
 	arm64Binfmt = "/usr/lib/binfmt.d/qemu-aarch64.conf"
 )
 
-// RunARM64 makes this machine's kernel run programs of arm64, as systemd does where it runs. undo takes back what was
-// changed. An error wraps fs.ErrNotExist where the emulator is not installed.
+// RunARM64 makes this machine's kernel run arm64 programs, as systemd does if it runs. undo reverts the change. The
+// error wraps fs.ErrNotExist if the emulator is not installed.
 func RunARM64() (undo func() error, err error) {
 	entry := binfmt + "/qemu-aarch64"
 	if _, err := os.Stat(entry); err == nil {

@@ -13,12 +13,12 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Guest is root's shell in a machine, over ssh.
+// Guest is a root shell in a machine, over ssh.
 type Guest struct {
 	client *ssh.Client
 }
 
-// GuestConfig says how to get into a machine.
+// GuestConfig says how to log in to a machine.
 type GuestConfig struct {
 	Net     *Net
 	Addr    netip.Addr
@@ -26,11 +26,11 @@ type GuestConfig struct {
 	HostKey ssh.PublicKey // the only host key that is accepted
 }
 
-// sshRetry is the pause between attempts while sshd is not up yet.
+// sshRetry is the pause between attempts until sshd is up.
 const sshRetry = 500 * time.Millisecond
 
-// DialGuest logs in as root. It tries until sshd is there, and ends at once when the host key is wrong or the login is
-// refused: waiting fixes neither. Close it.
+// DialGuest logs in as root. It retries until sshd is up, and returns an error at once if the host key is wrong or the
+// login is refused. The caller must call Close.
 func DialGuest(ctx context.Context, c GuestConfig) (*Guest, error) {
 	for {
 		client, err := dialSSH(ctx, c)
@@ -57,7 +57,7 @@ func dialSSH(ctx context.Context, c GuestConfig) (*ssh.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Under emulation a key exchange takes seconds; it must not take for ever.
+	// Under emulation a key exchange takes seconds, so it needs a time limit of its own.
 	stop := context.AfterFunc(try, func() { conn.Close() })
 	defer stop()
 	sc, channels, requests, err := ssh.NewClientConn(conn, address, &ssh.ClientConfig{
@@ -73,7 +73,7 @@ func dialSSH(ctx context.Context, c GuestConfig) (*ssh.Client, error) {
 	return ssh.NewClient(sc, channels, requests), nil
 }
 
-// WrongHostKeyError means that whoever answered is not the machine that was meant.
+// WrongHostKeyError means that another machine than the intended one answered.
 type WrongHostKeyError struct{ Want, Got ssh.PublicKey }
 
 func (e *WrongHostKeyError) Error() string {
@@ -89,8 +89,8 @@ func onlyKey(want ssh.PublicKey) ssh.HostKeyCallback {
 	}
 }
 
-// Run runs a shell command and returns its standard output without the last newline. A status other than 0 is an
-// error that has the standard error output; the output is returned too.
+// Run runs a shell command and returns its standard output without the last newline. For an exit status other than 0 it
+// returns the output and an error with the standard error output.
 func (g *Guest) Run(ctx context.Context, command string) (string, error) {
 	s, err := g.client.NewSession()
 	if err != nil {
@@ -112,7 +112,7 @@ func (g *Guest) Run(ctx context.Context, command string) (string, error) {
 	return out, nil
 }
 
-// Start runs a shell command and returns at once; wait returns what Run would.
+// Start runs a shell command and returns at once. wait returns what Run would return.
 func (g *Guest) Start(ctx context.Context, command string) (wait func() (string, error)) {
 	type result struct {
 		out string
@@ -129,5 +129,5 @@ func (g *Guest) Start(ctx context.Context, command string) (wait func() (string,
 	}
 }
 
-// Close ends the connection.
+// Close closes the connection.
 func (g *Guest) Close() error { return g.client.Close() }

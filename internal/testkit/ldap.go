@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// slapdConf is OpenLDAP with one database, which everybody may read but for passwords.
+// slapdConf configures OpenLDAP with one database. Everything except passwords is readable without a login.
 const slapdConf = `include /etc/ldap/schema/core.schema
 include /etc/ldap/schema/cosine.schema
 include /etc/ldap/schema/inetorgperson.schema
@@ -34,7 +34,7 @@ access to attrs=userPassword by anonymous auth by * none
 access to * by * read
 `
 
-// LDAP is a directory that speaks TLS, as OpenLDAP has it.
+// LDAP is an OpenLDAP server with TLS.
 type LDAP struct {
 	CA []byte // certificate, PEM
 
@@ -42,7 +42,8 @@ type LDAP struct {
 	done chan struct{}
 }
 
-// StartLDAP starts a directory in a network, with entries as LDIF below a base. Its own files are in dir. Close it.
+// StartLDAP starts a directory in a network, with LDIF entries below a base. It keeps its files in dir. The caller must
+// call Close.
 func StartLDAP(ctx context.Context, n *Net, dir, base, ldif string) (*LDAP, error) {
 	if _, err := exec.LookPath("slapd"); err != nil {
 		return nil, fmt.Errorf("slapd: %w", ErrNoProgram)
@@ -87,7 +88,7 @@ func StartLDAP(ctx context.Context, n *Net, dir, base, ldif string) (*LDAP, erro
 		return nil, fmt.Errorf("start slapd: %w", err)
 	}
 	go func() {
-		_ = l.cmd.Wait() // it is killed, or the log has the reason
+		_ = l.cmd.Wait() // it was killed, or its log has the reason
 		close(l.done)
 	}()
 	return l, l.listens(ctx, n, address, log)
@@ -116,7 +117,7 @@ func (l *LDAP) listens(ctx context.Context, n *Net, address, log string) error {
 	}
 }
 
-// selfSigned writes a key and a certificate for an address, and returns the certificate, which is its own authority.
+// selfSigned writes a key and a self-signed certificate for an address, and returns the certificate.
 func selfSigned(dir string, address net.IP) ([]byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -150,7 +151,7 @@ func selfSigned(dir string, address net.IP) ([]byte, error) {
 	)
 }
 
-// Close ends it.
+// Close kills the server.
 func (l *LDAP) Close() error {
 	if err := l.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("end slapd: %w", err)

@@ -19,30 +19,30 @@ import (
 	"pando/internal/netboot"
 )
 
-// Loader does what iPXE does in a boot, without a machine: it requests its script, carries it out, including its
-// sleeps, and fetches kernel and initramfs by separate connections. It names no NIC, so it always gets the drivers of
-// all.
+// Loader does what iPXE does in a boot, without a machine: it requests its boot script, obeys it including its sleeps,
+// and fetches kernel and initramfs over separate connections. It names no NIC, so it always gets the drivers for all
+// NICs.
 type Loader struct {
 	MAC    fleet.MAC
 	Addr   netip.Addr
-	Server string // base URL of the data path
-	Arch   string // of the image, as Go calls it
+	Server string // base URL of the image port (8480)
+	Arch   string // architecture of the image, as in GOARCH
 
-	Asked int           // for scripts
-	Slept time.Duration // since scripts said so
+	Asked int           // number of script requests
+	Slept time.Duration // total time that scripts told it to sleep
 
 	client *http.Client
 }
 
-// NewLoader is that of a machine in a namespace.
+// NewLoader returns the loader of a machine in a namespace.
 func NewLoader(n *Net, mac fleet.MAC, server, arch string) *Loader {
 	return &Loader{MAC: mac, Addr: n.Addr.Addr(), Server: server, Arch: arch,
 		client: &http.Client{Transport: &http.Transport{DialContext: n.Dial, DisableKeepAlives: true}}}
 }
 
-// Script is what a boot script has its machine do: load, or else sleep and ask again.
+// Script is the content of a boot script: URLs to load or, before admission, a time to sleep.
 type Script struct {
-	Kernel, Initramfs string // URLs; "": it is not this machine's turn
+	Kernel, Initramfs string // "": not admitted yet
 	Sleep             time.Duration
 }
 
@@ -54,10 +54,11 @@ var (
 	)
 )
 
-// ReadScript parses the script of a machine that boots or waits. It ignores the sleep of an error's branch.
+// ReadScript parses the boot script of a machine that is admitted or waits. It ignores the sleep in the branch for
+// errors.
 func ReadScript(text string) (Script, error) {
 	if wait := queuedLine.FindStringSubmatch(text); wait != nil {
-		seconds, _ := strconv.ParseInt(wait[1], 10, 32) // 0 where it does not sleep
+		seconds, _ := strconv.ParseInt(wait[1], 10, 32) // 0 without a sleep
 		return Script{Sleep: time.Duration(seconds) * time.Second}, nil
 	}
 	kernel, initramfs := kernelLine.FindStringSubmatch(text), initramfsLine.FindStringSubmatch(text)
@@ -67,7 +68,7 @@ func ReadScript(text string) (Script, error) {
 	return Script{Kernel: kernel[1], Initramfs: initramfs[1]}, nil
 }
 
-// Admitted asks until the machine may load.
+// Admitted requests scripts until the machine is admitted.
 func (l *Loader) Admitted(ctx context.Context) (Script, error) {
 	for {
 		var text strings.Builder
@@ -88,7 +89,7 @@ func (l *Loader) Admitted(ctx context.Context) (Script, error) {
 	}
 }
 
-// query is what it says of itself. The UUID is made of its MAC.
+// query returns the parameters of a script request. The UUID is derived from the MAC.
 func (l *Loader) query() string {
 	mac := strings.ReplaceAll(l.MAC.String(), ":", "-")
 	arch := map[string]string{"amd64": "x86_64"}[l.Arch]
@@ -104,7 +105,7 @@ func (l *Loader) query() string {
 	}.Encode()
 }
 
-// Fetch writes the content of a URL, and verifies an object.
+// Fetch writes the content of a URL to `to`. If the URL names an object it verifies the content.
 func (l *Loader) Fetch(ctx context.Context, from string, to io.Writer) (int64, error) {
 	res, err := l.ask(ctx, http.MethodGet, from)
 	if err != nil {
@@ -119,7 +120,7 @@ func (l *Loader) Fetch(ctx context.Context, from string, to io.Writer) (int64, e
 	return n, err
 }
 
-// Size is how many bytes a URL has. It returns when the server has them ready.
+// Size returns the size of a URL's content in bytes. It returns when the server has the content ready.
 func (l *Loader) Size(ctx context.Context, of string) (int64, error) {
 	res, err := l.ask(ctx, http.MethodHead, of)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"pando/internal/netboot"
 )
 
-// A loader reads the scripts that there are: it loads, sleeps as long as it is told, or asks again at once, though
-// each of these scripts ends with a sleep for when nobody answers.
+// A loader obeys every kind of script: it loads, sleeps as long as the script says, or repeats its request at once.
+// Each script also ends with a sleep for the case that no answer comes.
 func TestReadScript(t *testing.T) {
 	const base, kernel = "http://10.0.0.1:8480", "/o/0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 	in := netboot.ScriptInput{
@@ -56,7 +56,7 @@ func TestReadScript(t *testing.T) {
 	}
 }
 
-// What a loader says of itself is what a server takes from iPXE.
+// A loader sends the parameters that a server accepts from iPXE.
 func TestLoaderQuery(t *testing.T) {
 	l := NewLoader(&Net{Addr: netip.MustParsePrefix("10.79.0.2/16")}, fleet.MAC{2, 0x70, 10, 79, 0, 2}, "", "amd64")
 	q, err := netboot.ParseQuery(l.query())

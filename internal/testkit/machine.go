@@ -16,7 +16,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// Firmware is how a machine starts.
+// Firmware is the firmware of a machine.
 type Firmware string
 
 // The kinds of firmware.
@@ -32,54 +32,55 @@ type MachineConfig struct {
 	Name     string
 	Firmware Firmware
 	MAC      fleet.MAC
-	NIC      string    // QEMU's device name; "": virtio-net-pci. OVMF has no driver but for virtio
-	Second   fleet.MAC // of an e1000 without a ROM on the same bridge, in the first PCI slot; zero: none
+	NIC      string    // QEMU's device name; "": virtio-net-pci. OVMF has a driver for virtio only
+	Second   fleet.MAC // MAC of an additional e1000 without a ROM on the same bridge, in the first PCI slot; zero: none
 	Memory   int       // MiB; 0: 768
 	Stick    string    // image of a USB stick that it boots from; "": it boots from the network
 	CPUs     int       // 0: 1
-	// emulated, its clock goes on by 1 ns with each instruction, and with real time while it waits; see
+	// under emulation its clock advances by 1 ns per instruction, and in real time while it waits; see
 	// CountedKernelArgs
 	Counted bool
-	Clock   time.Duration // how far its clock is ahead when it is switched on; below zero: behind
+	Clock   time.Duration // how far its clock is ahead at power-on; negative: behind
 	Screen  bool          // it has a graphics card, for Screenshot
-	Direct  Direct        // a kernel that starts without firmware's help; zero: it boots by its firmware
+	Direct  Direct        // a kernel that QEMU starts itself; zero: the machine boots through its firmware
 	Net     *Net
 
 	Cache         string // image of a disk that it does not boot from; "": none
 	CacheReadOnly bool
-	CacheBoots    bool // it does boot from that disk
-	CacheUSB      bool // that disk is a stick, which PullCache takes out
-	CacheCard     bool // that disk is an SD card on a controller of its own; its size is a power of two
+	CacheBoots    bool // it boots from that disk
+	CacheUSB      bool // that disk is a USB stick, which PullCache removes
+	CacheCard     bool // that disk is an SD card on its own controller; its size must be a power of two
 
-	// its processor is of 2003, without RDRAND and SSE4.2, and it has no random number generator either
+	// its processor is of 2003, without RDRAND and SSE4.2, and there is no random number generator
 	Poor bool
 
-	SMBIOS string // more of QEMU's "-smbios type=1", as "serial=S1,product=P"; "": QEMU's own words
+	SMBIOS string // added to QEMU's "-smbios type=1", such as "serial=S1,product=P"; "": QEMU's defaults
 
-	TPM string // directory with the seeds of its TPM, made if missing; "": it has none
+	TPM string // directory with the state of its TPM, made if missing; "": no TPM
 
 	Dir string // for console, monitor socket and firmware variables; made if missing
 }
 
-// Direct is a kernel that QEMU starts by itself, with what it needs.
+// Direct is a kernel that QEMU starts itself, without firmware.
 type Direct struct {
 	Kernel, Initrd string   // files
-	Args           []string // of the kernel
-	Disk           string   // file that is a read-only disk; "": none
+	Args           []string // kernel arguments
+	Disk           string   // file for a read-only disk; "": none
 }
 
-// Machine is a QEMU process.
+// Machine is a QEMU process: a guest without a disk that boots from the network, by BIOS with the iPXE in the ROM of
+// its network card, or by UEFI with OVMF's own PXE and no card ROM.
 type Machine struct {
 	Config  MachineConfig
 	Console Console
 
 	cmd    *exec.Cmd
-	serial net.Conn      // of Type; nil before
+	serial net.Conn      // used by Type; nil before its first use
 	done   chan struct{} // closed when QEMU has ended; err is set then
 	err    error
 }
 
-// StartMachine powers the machine on. Close it.
+// StartMachine switches the machine on. The caller must call Close.
 func StartMachine(c MachineConfig) (*Machine, error) {
 	m := &Machine{Config: c, Console: Console{filepath.Join(c.Dir, c.Name+".console")}, done: make(chan struct{})}
 	taps, err := m.prepare()
@@ -110,7 +111,7 @@ func StartMachine(c MachineConfig) (*Machine, error) {
 	return m, nil
 }
 
-// program is the QEMU for the machine's processor.
+// program returns the QEMU program for the machine's architecture.
 func (c MachineConfig) program() string {
 	if c.Firmware == UEFIARM64 {
 		return "qemu-system-aarch64"
@@ -118,7 +119,7 @@ func (c MachineConfig) program() string {
 	return "qemu-system-x86_64"
 }
 
-// prepare makes the directory and a tap for each card, that of the first card first.
+// prepare makes the directory and a tap for each network card, the first card's first.
 func (m *Machine) prepare() (taps []string, err error) {
 	c := m.Config
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
@@ -146,13 +147,13 @@ func (m *Machine) cards() int {
 	return 2
 }
 
-// PID is QEMU's process id: `ip netns exec` becomes the program that it is given.
+// PID returns QEMU's process id, because `ip netns exec` replaces itself by the program.
 func (m *Machine) PID() int { return m.cmd.Process.Pid }
 
 // Done is closed when QEMU has ended.
 func (m *Machine) Done() <-chan struct{} { return m.done }
 
-// Close cuts the power.
+// Close switches the machine off at once.
 func (m *Machine) Close() error {
 	select {
 	case <-m.done:
@@ -167,7 +168,7 @@ func (m *Machine) Close() error {
 
 func (m *Machine) keyboard() string { return filepath.Join(m.Config.Dir, m.Config.Name+".serial") }
 
-// Type types on the serial console, as a person at the machine does. Not for use by two at once.
+// Type types text on the serial console. It must not be called concurrently.
 func (m *Machine) Type(text string) error {
 	if m.serial == nil {
 		conn, err := net.Dial("unix", m.keyboard())
@@ -175,7 +176,7 @@ func (m *Machine) Type(text string) error {
 			return fmt.Errorf("machine %s: type on its console: %w", m.Config.Name, err)
 		}
 		m.serial = conn
-		// Console reads the log. The line must be read all the same, or the guest cannot write.
+		// Console reads the log file. The socket must be read, too, or the guest's writes would block.
 		go func() {
 			_, _ = io.Copy(io.Discard, conn)
 			_ = conn.Close()
@@ -187,7 +188,7 @@ func (m *Machine) Type(text string) error {
 	return nil
 }
 
-// WaitOff waits until the guest has switched itself off.
+// WaitOff waits until the guest has switched the machine off.
 func (m *Machine) WaitOff(ctx context.Context) error {
 	select {
 	case <-m.done:
@@ -198,8 +199,8 @@ func (m *Machine) WaitOff(ctx context.Context) error {
 	}
 }
 
-// EndProcess ends a process that an earlier run left, politely first, and waits until it is gone. The name must be
-// part of its command line, so that a number that was given to another process meanwhile is left alone.
+// EndProcess ends a process that an earlier run left: first by SIGTERM, then by SIGKILL. The name must be part of its
+// command line, so that another process with the same id is left alone.
 func EndProcess(pid int, name string) error {
 	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil || !contains(cmdline, name) {

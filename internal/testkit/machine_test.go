@@ -12,10 +12,10 @@ import (
 	"pando/internal/fleet"
 )
 
-// script says on the console that the boot loader came as far as running it.
+// script prints on the console that the boot loader ran it.
 const script = "#!ipxe\necho harness reached ${net0/mac}\nsleep 600\n"
 
-// Real machines against a plain dnsmasq: when this fails no boot test can mean anything.
+// Real machines boot from a plain dnsmasq. If this fails, no boot test is meaningful.
 func TestRealMachinesRunAScript(t *testing.T) {
 	if os.Getenv("PANDO_BOOT") == "" {
 		t.Skip("real machines: PANDO_BOOT is not set (make test sets it)")
@@ -64,7 +64,7 @@ func reachScript(t *testing.T, c MachineConfig) {
 	}
 }
 
-// runDnsmasq serves the script, and the boot loader of Debian's package ipxe to firmware that has none.
+// runDnsmasq serves the script, and for firmware without iPXE the boot loader of Debian's package ipxe.
 func runDnsmasq(t *testing.T, network *Net) {
 	t.Helper()
 	tree := t.TempDir()
@@ -89,6 +89,6 @@ func runDnsmasq(t *testing.T, network *Net) {
 	}
 	t.Cleanup(func() {
 		c.Cancel()
-		c.Wait() // its status is that of a program that was told to end
+		c.Wait() // the status is that of a killed program
 	})
 }

@@ -12,7 +12,7 @@ import (
 
 func (m *Machine) monitor() string { return filepath.Join(m.Config.Dir, m.Config.Name+".qmp") }
 
-// PowerButton presses the power button: the guest's own shut-down.
+// PowerButton presses the power button, so that the guest shuts down.
 func (m *Machine) PowerButton(ctx context.Context) error {
 	return m.command(ctx, "system_powerdown", nil)
 }
@@ -23,23 +23,23 @@ func (m *Machine) Reset(ctx context.Context) error { return m.command(ctx, "syst
 // Freeze stops the guest's CPU until Thaw.
 func (m *Machine) Freeze(ctx context.Context) error { return m.command(ctx, "stop", nil) }
 
-// Thaw lets it go on.
+// Thaw continues a guest that Freeze stopped.
 func (m *Machine) Thaw(ctx context.Context) error { return m.command(ctx, "cont", nil) }
 
-// SetLink plugs the network cable in, or pulls it.
+// SetLink plugs in the network cable, or unplugs it.
 func (m *Machine) SetLink(ctx context.Context, up bool) error {
 	return m.command(ctx, "set_link", map[string]any{"name": "lan", "up": up})
 }
 
-// PullCache takes the stick out that has the node's cache, without a word to the guest.
+// PullCache removes the USB stick with the node's cache, without notice to the guest.
 func (m *Machine) PullCache(ctx context.Context) error {
 	return m.command(ctx, "device_del", map[string]any{"id": "cache"})
 }
 
-// monitorTimeout bounds one command; QEMU answers at once unless it hangs.
+// monitorTimeout bounds one command. QEMU answers at once unless it hangs.
 const monitorTimeout = 20 * time.Second
 
-// command speaks QMP: a greeting, the negotiation, one command, its answer among events.
+// command sends one command by QMP: greeting, negotiation, the command, and its answer among events.
 func (m *Machine) command(ctx context.Context, name string, arguments map[string]any) error {
 	ctx, cancel := context.WithTimeout(ctx, monitorTimeout)
 	defer cancel()
@@ -65,7 +65,7 @@ type qmpCommand struct {
 	Arguments map[string]any `json:"arguments,omitempty"`
 }
 
-// qmpAnswer reads up to the answer of a command; greeting and events come in between.
+// qmpAnswer reads messages until the answer of a command. It skips the greeting and events.
 func qmpAnswer(in *json.Decoder) error {
 	for {
 		var answer struct {

@@ -16,25 +16,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BridgeName is the interface that every Net has beside lo.
+// BridgeName is the bridge of every Net.
 const BridgeName = "br0"
 
-// Net is a network namespace with a bridge. It has no way out.
+// Net is a network namespace with a bridge and without a connection to other networks. Machines attach to the bridge
+// with tap devices. Net.Command runs a child process in it, and Net.Dial connects from this process.
 type Net struct {
 	Name string       // of the namespace, as `ip netns` knows it
-	Addr netip.Prefix // of the bridge: address and length of its subnet
+	Addr netip.Prefix // address of the bridge and prefix length of its subnet
 
 	taps atomic.Int32
 }
 
 var netCount atomic.Int32
 
-// nextName is a name that nobody else has, and that tells Sweep whose it is.
+// nextName returns a unique name that contains this process's id, by which Sweep finds the owner.
 func nextName(prefix string) string {
 	return fmt.Sprintf("%s-%d-%d", prefix, os.Getpid(), netCount.Add(1))
 }
 
-// NewNet makes a namespace whose name begins with prefix, with a bridge that has the address addr. Close it.
+// NewNet makes a namespace whose name begins with prefix, with a bridge that has the address addr. The caller must call
+// Close.
 func NewNet(prefix string, addr netip.Prefix) (*Net, error) {
 	n := &Net{Name: nextName(prefix), Addr: addr}
 	if err := ip("netns", "add", n.Name); err != nil {
@@ -61,18 +63,17 @@ func (n *Net) setUp() error {
 	return nil
 }
 
-// bridgeMAC is the bridge's, made of its address. One without takes the lowest of its ports': with another tap it
-// has another, and machines that know the one before talk to nobody for a minute or two; firmware gives up in that
-// time.
+// bridgeMAC returns a fixed MAC for the bridge. A bridge without one has the lowest MAC of its ports. When that changes
+// with a new tap, machines that know the old MAC get no answer for a minute or two, and firmware gives up before.
 func (n *Net) bridgeMAC() string { return madeMAC(n.Addr.Addr()) }
 
-// madeMAC is a MAC that is made of an address.
+// madeMAC derives a MAC from an address.
 func madeMAC(addr netip.Addr) string {
 	a := addr.As16()
 	return fmt.Sprintf("02:70:%02x:%02x:%02x:%02x", a[12], a[13], a[14], a[15])
 }
 
-// OpenNet is the Net that an earlier process made and left.
+// OpenNet returns a Net that an earlier process has made.
 func OpenNet(name string, addr netip.Prefix) *Net { return &Net{Name: name, Addr: addr} }
 
 // Close removes the namespace and all devices in it. Processes that still run in it keep running without a network.
@@ -90,7 +91,7 @@ func (n *Net) IP(args ...string) error {
 	return ip(append([]string{"-n", n.Name}, args...)...)
 }
 
-// Tap makes a tap device on the bridge, for one machine, and returns its name.
+// Tap makes a tap device on the bridge for one machine, and returns its name.
 func (n *Net) Tap() (string, error) {
 	tap := fmt.Sprintf("tap%d", n.taps.Add(1))
 	for _, s := range [][]string{
@@ -105,8 +106,8 @@ func (n *Net) Tap() (string, error) {
 	return tap, nil
 }
 
-// Veth makes a pair of interfaces: near is plugged into the bridge of n, far is moved to other, named name there, up
-// and without an address.
+// Veth makes a pair of interfaces. One end is on the bridge of n. The other is in the namespace of other, with the
+// given name, up and without an address.
 func (n *Net) Veth(other *Net, name string) error {
 	localEnd := fmt.Sprintf("veth%d", n.taps.Add(1))
 	for _, s := range [][]string{
@@ -120,8 +121,8 @@ func (n *Net) Veth(other *Net, name string) error {
 	return other.IP("link", "set", name, "up")
 }
 
-// Command is a program that will run inside the namespace, in a session of its own so that Ctrl-C at the terminal
-// does not reach it: whoever started it ends it.
+// Command returns a command that runs inside the namespace. It has its own session, so that Ctrl-C at the terminal does
+// not reach it; the caller must end it.
 func (n *Net) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", n.Name, name}, args...)...)
 	c.SysProcAttr = &unix.SysProcAttr{Setsid: true}
@@ -144,7 +145,7 @@ func (n *Net) Dial(ctx context.Context, network, address string) (c net.Conn, er
 func (n *Net) Do(f func() error) error {
 	done := make(chan error, 1)
 	go func() {
-		// The thread stays locked, so that it ends with this goroutine and no other one ever runs in the namespace.
+		// The thread stays locked: it ends with this goroutine, and no other goroutine ever runs in the namespace.
 		runtime.LockOSThread()
 		err := enter(n.path())
 		if err == nil {

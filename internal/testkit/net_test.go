@@ -50,7 +50,7 @@ func TestDialIsInsideTheNamespace(t *testing.T) {
 	}
 }
 
-// A machine that is powered on takes nothing from those that run: what they know of the bridge stays true.
+// A new machine does not change the bridge's MAC, which running machines know.
 func TestBridgeKeepsItsAddress(t *testing.T) {
 	n := newTestNet(t, "10.73.1.1/24")
 	address := func() (mac string) {
@@ -109,7 +109,7 @@ func TestVethJoinsTwoNets(t *testing.T) {
 	}
 }
 
-// A command's own process is the program, not `ip`, and it ends when its context does.
+// A command's process is the program itself, not `ip`, and it ends when its context ends.
 func TestCommandEndsWithItsContext(t *testing.T) {
 	n := newTestNet(t, "10.75.0.1/24")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -131,7 +131,7 @@ func TestCommandEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// What a killed test left is removed, what belongs to a living one stays.
+// The remains of a killed test are removed; those of a living process stay.
 func TestSweepRemovesWhatTheDeadLeft(t *testing.T) {
 	alive := newTestNet(t, "10.76.0.1/24")
 	gone := exec.Command("true")
@@ -150,7 +150,7 @@ func TestSweepRemovesWhatTheDeadLeft(t *testing.T) {
 	if err := left.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.ReadFull(out, make([]byte, 3)); err != nil { // from now on it is inside
+	if _, err := io.ReadFull(out, make([]byte, 3)); err != nil { // it is inside the namespace now
 		t.Fatal(err)
 	}
 	if err := Sweep("kit"); err != nil {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ganeshaConf exports a directory by NFS 4 to all, who may write as root. Its clients keep owners as numbers.
+// ganeshaConf exports a directory over NFS 4 to all clients, which may write as root. Owners are numbers.
 const ganeshaConf = `NFS_CORE_PARAM { NFS_Protocols = 4; Enable_NLM = false; Enable_RQUOTA = false; Enable_UDP = false; NFS_Port = 2049; }
 NFSv4 { Graceless = true; Grace_Period = 5; RecoveryRoot = "%[1]s"; Only_Numeric_Owners = true; }
 LOG { Default_Log_Level = WARN; }
@@ -32,7 +32,7 @@ type NFS struct {
 	done chan struct{}
 }
 
-// StartNFS exports a directory in a network, and keeps its own files in another. Close it.
+// StartNFS exports a directory in a network. It keeps its own files in dir. The caller must call Close.
 func StartNFS(ctx context.Context, n *Net, export, dir string) (*NFS, error) {
 	if _, err := exec.LookPath("ganesha.nfsd"); err != nil {
 		return nil, fmt.Errorf("nfs-ganesha: %w", ErrNoProgram)
@@ -47,7 +47,7 @@ func StartNFS(ctx context.Context, n *Net, export, dir string) (*NFS, error) {
 	return s, s.Start(ctx)
 }
 
-// Start starts it, again after Kill, and waits until it listens.
+// Start starts the server, also after Kill, and waits until it listens.
 func (s *NFS) Start(ctx context.Context) error {
 	log := filepath.Join(s.dir, "log")
 	s.cmd = s.net.Command(
@@ -66,7 +66,7 @@ func (s *NFS) Start(ctx context.Context) error {
 	}
 	s.done = make(chan struct{})
 	go func(c *exec.Cmd, done chan struct{}) {
-		_ = c.Wait() // it is killed, or the log has the reason
+		_ = c.Wait() // it was killed, or its log has the reason
 		close(done)
 	}(s.cmd, s.done)
 	for ctx.Err() == nil {
@@ -91,7 +91,7 @@ func (s *NFS) Start(ctx context.Context) error {
 	return fmt.Errorf("nfs-ganesha does not listen: %w", context.Cause(ctx))
 }
 
-// Kill ends it without a word, as a power cut does.
+// Kill ends the server at once, like a power cut.
 func (s *NFS) Kill() error {
 	if err := s.cmd.Process.Signal(unix.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("kill nfs-ganesha: %w", err)
@@ -100,5 +100,5 @@ func (s *NFS) Kill() error {
 	return nil
 }
 
-// Close ends it.
+// Close ends the server.
 func (s *NFS) Close() error { return s.Kill() }

@@ -8,20 +8,20 @@ import (
 	"pando/internal/fleet"
 )
 
-// Proof is what was seen inside a guest, line by line.
+// Proof is the result of checks inside a guest.
 type Proof struct {
 	Lines []ProofLine
 }
 
-// ProofLine is one thing that was looked at.
+// ProofLine is the result of one check.
 type ProofLine struct {
 	What string // "host name"
 	Got  string
-	Want string // "": nothing certain was expected
+	Want string // "": no particular value is expected
 	Good bool
 }
 
-// Err is nil when everything was as it should be.
+// Err returns nil if all checks succeeded.
 func (p Proof) Err() error {
 	var bad []string
 	for _, l := range p.Lines {
@@ -39,14 +39,13 @@ func (p *Proof) equal(what, got, want string) {
 	p.Lines = append(p.Lines, ProofLine{what, got, want, got == want})
 }
 
-// mount is good when the root is an overlay; where its layers are is for people to see.
+// mount checks that the root is an overlay. The places of its layers are shown for people only.
 func (p *Proof) mount(got string) {
 	p.Lines = append(p.Lines, ProofLine{"findmnt /", got, "overlay ...", strings.HasPrefix(got, "overlay ")})
 }
 
-// Prove checks inside a node that it is the node, that its root is the overlay over the version's read-only root, that
-// systemd reports no failure, and that files read through it have the image's checksums. It waits while systemd is
-// still "starting".
+// Prove checks inside a node that it is that node, that its root is an overlay over the version's read-only root, that
+// systemd reports no failure, and that files have the image's checksums. It waits while systemd is "starting".
 func Prove(
 	ctx context.Context,
 	g *Guest,

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenPTY makes a terminal: what is written to one end is typed at the other.
+// OpenPTY makes a pseudo-terminal: what is written to master is typed at slave.
 func OpenPTY(t T) (master, slave *os.File) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// OVMF as Debian's packages ovmf and qemu-efi-aarch64 install it. The variables are copied for each machine.
+// OVMF as installed by Debian's packages ovmf and qemu-efi-aarch64. The variables are copied for each machine.
 const (
 	ovmfCode  = "/usr/share/OVMF/OVMF_CODE_4M.fd"
 	ovmfVars  = "/usr/share/OVMF/OVMF_VARS_4M.fd"
@@ -18,8 +18,8 @@ const (
 	aavmfVars = "/usr/share/AAVMF/AAVMF_VARS.fd"
 )
 
-// qemuArgs is QEMU's command line. One CPU, unless more are wanted: a server's boot is mostly one thread, and two
-// machines at a time then fill two cores under emulation.
+// qemuArgs returns QEMU's command line. The default is one CPU: a server's boot is mostly one thread, and two emulated
+// machines at a time then use two cores.
 func qemuArgs(m *Machine, taps []string) ([]string, error) {
 	c := m.Config
 	memory := c.Memory
@@ -33,7 +33,7 @@ func qemuArgs(m *Machine, taps []string) ([]string, error) {
 	}
 	args := []string{
 		"-name", c.Name, "-nodefaults", "-no-user-config", "-display", "none",
-		// Without graphics SeaBIOS and the iPXE ROM speak to the serial port too.
+		// Without graphics SeaBIOS and the iPXE ROM also write to the serial port.
 		"-machine", c.board(), "-smp", strconv.Itoa(cpus), "-m", strconv.Itoa(memory),
 		"-chardev", "socket,id=serial,server=on,wait=off,path=" + m.keyboard() + ",logfile=" + m.Console.Path,
 		"-serial", "chardev:serial",
@@ -48,7 +48,7 @@ func qemuArgs(m *Machine, taps []string) ([]string, error) {
 	if c.Clock != 0 {
 		args = append(args, "-rtc", "base="+time.Now().Add(c.Clock).UTC().Format("2006-01-02T15:04:05"))
 	}
-	if len(taps) > 1 { // what comes first gets the lower slot, and so the lower number in the guest
+	if len(taps) > 1 { // the first device gets the lower slot, and so the lower number in the guest
 		args = append(
 			args,
 			"-netdev",
@@ -74,7 +74,7 @@ func qemuArgs(m *Machine, taps []string) ([]string, error) {
 	return append(args, firmware...), nil
 }
 
-// board is QEMU's machine.
+// board returns QEMU's machine type.
 func (c MachineConfig) board() string {
 	if c.Firmware == UEFIARM64 {
 		return "virt"
@@ -82,7 +82,7 @@ func (c MachineConfig) board() string {
 	return "q35,graphics=off"
 }
 
-// stickArgs are the USB stick that a machine boots from.
+// stickArgs returns the arguments for the USB stick that a machine boots from.
 func stickArgs(c MachineConfig) []string {
 	if c.Stick == "" {
 		return nil
@@ -97,13 +97,14 @@ func stickArgs(c MachineConfig) []string {
 	}
 }
 
-// cacheArgs are a SATA disk, a stick or a card, that no firmware boots from, unless it is told to.
+// cacheArgs returns the arguments for the cache disk: a SATA disk, a stick or a card. Firmware does not boot from it
+// unless CacheBoots is set.
 func cacheArgs(c MachineConfig) []string {
 	if c.Cache == "" {
 		return nil
 	}
 	drive := "file=" + c.Cache + ",format=raw,if=none,id=cache,cache=writeback"
-	if c.CacheReadOnly { // QEMU's SATA disks cannot be
+	if c.CacheReadOnly { // QEMU's SATA disks cannot be read-only
 		return []string{"-drive", drive + ",readonly=on", "-device", "virtio-blk-pci,drive=cache"}
 	}
 	if c.CacheUSB {
@@ -167,15 +168,15 @@ func firmwareArgs(c MachineConfig) (args []string, nic string, err error) {
 		return []string{
 			"-drive", "if=pflash,format=raw,unit=0,readonly=on,file=" + code,
 			"-drive", "if=pflash,format=raw,unit=1,file=" + vars,
-			// PXE over IPv6 comes first otherwise and waits a minute for nobody.
+			// Otherwise PXE over IPv6 comes first, and waits a minute in vain.
 			"-fw_cfg", "name=opt/org.tianocore/IPv6PXESupport,string=no",
 		}, nic + ",romfile=", nil
 	}
 	return nil, "", fmt.Errorf("unknown firmware %q", c.Firmware)
 }
 
-// accelArgs takes KVM where the processor has it. /dev/kvm alone says nothing: inside some virtual machines it opens
-// and a guest then hangs at its first instruction.
+// accelArgs uses KVM if the processor has it. /dev/kvm is not enough: in some virtual machines it can be opened, but a
+// guest hangs at its first instruction.
 func accelArgs(c MachineConfig) []string {
 	if c.Firmware == UEFIARM64 { // "max" has pointer authentication, which takes half of the emulator's time
 		return []string{"-accel", "tcg,thread=multi", "-cpu", "cortex-a72"}
@@ -194,23 +195,20 @@ func accelArgs(c MachineConfig) []string {
 	return []string{"-accel", "tcg,thread=multi", "-cpu", emulated}
 }
 
-// emulated is the processor. cmpxchg16b is emulated wrongly by QEMU 7.2 for what Linux 6.12 does with it. Without
-// erms a kernel does not clear pages byte by byte, which the emulator does one by one: that was half of what the
-// kernel took of a boot.
+// emulated is the emulated processor. QEMU 7.2 emulates cmpxchg16b wrongly for its use in Linux 6.12. Without erms a
+// kernel does not clear pages byte by byte, which is slow under emulation.
 const emulated = "max,-cx16,-erms"
 
-// poor is the processor of a machine that has as little as Linux for amd64 runs on.
+// poor is a processor with only the features that Linux for amd64 requires.
 const poor = "qemu64,-cx16"
 
-// counted is the processor where the clock counts instructions: of 2017, with as much of it as the emulator has.
-// QEMU 10 has its instructions for SHA-256, QEMU 7.2 has not. With "max" a kernel hangs there when instructions are
-// counted.
+// counted is the processor if the clock counts instructions: a model of 2017, as far as QEMU emulates it. QEMU 10 has
+// its instructions for SHA-256, QEMU 7.2 has not. With "max" a kernel hangs on QEMU 7.2 when instructions are counted.
 const counted = "EPYC-v1,-cx16,-erms"
 
-// KernelArgs are what an image's kernel needs here: its console, and under emulation a clock that can be relied
-// upon. On a busy host the calibration of the emulated time stamp counter is now and then wrong by a factor of
-// fifty, and time-outs of minutes then pass in seconds. So the kernel is told how fast it goes. Where that is not
-// known it takes the HPET, of which each look takes the emulator 3 µs instead of 0.3.
+// KernelArgs returns the arguments that an image's kernel needs here. On a busy host the kernel's calibration of the
+// emulated time stamp counter may be wrong by a factor of fifty, so the arguments give its rate. If that is unknown the
+// kernel uses the HPET, which is slower to read.
 func KernelArgs() []string {
 	args := []string{"console=ttyS0"}
 	if HasKVM() {
@@ -222,7 +220,7 @@ func KernelArgs() []string {
 	return append(args, "tsc=unstable", "clocksource=hpet")
 }
 
-// CountedKernelArgs are those for a machine whose clock counts instructions.
+// CountedKernelArgs returns the arguments for a machine whose clock counts instructions.
 func CountedKernelArgs() []string {
 	if HasKVM() {
 		return KernelArgs()
@@ -230,10 +228,10 @@ func CountedKernelArgs() []string {
 	return []string{"console=ttyS0", "tsc=reliable", "tsc_early_khz=" + strconv.Itoa(countedKHz)}
 }
 
-// countedKHz is the rate of the time stamp counter where the clock counts instructions, of which each takes 1 ns.
+// countedKHz is the rate of the time stamp counter if the clock counts instructions: each takes 1 ns.
 const countedKHz = 1_000_000
 
-// HasKVM reports whether guests run at full speed here.
+// HasKVM reports whether guests run with hardware virtualisation.
 func HasKVM() bool {
 	info, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil || !hasFlag(info, "vmx") && !hasFlag(info, "svm") {

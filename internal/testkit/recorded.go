@@ -16,9 +16,9 @@ import (
 	"pando/internal/trace"
 )
 
-// RecordedVersion makes a data directory with a version whose root is these whole chunks, and a read trace of a boot of
-// it, as a server keeps it. Every other 64 KiB are read, in bursts of two reads; the boot takes 100 ms for each 4 MiB
-// of root, and the last reads come after it.
+// RecordedVersion makes a data directory with a version that has the given root (whole chunks), and a read trace of a
+// boot. The boot reads every other 64 KiB, in bursts of two reads, and takes 100 ms for each 4 MiB of root. The last
+// reads come after booted.
 func RecordedVersion(ctx context.Context, data string, root []byte) (fleet.Digest, error) {
 	keys, err := identity.Open(filepath.Join(data, "keys"))
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 )
 
-// T is what the helpers here need of a test.
+// T is the part of a test that the helpers need.
 type T interface {
 	Context() context.Context
 	Fatal(args ...any)
@@ -22,7 +22,7 @@ type T interface {
 	TempDir() string
 }
 
-// Program is a file's content that compresses as programs do.
+// Program returns bytes that compress like a program.
 func Program(seed uint64, size int) []byte {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	var b bytes.Buffer
@@ -32,7 +32,7 @@ func Program(seed uint64, size int) []byte {
 	return b.Bytes()[:size]
 }
 
-// StoreRoot puts an EROFS file system with these files into a store. Without mkfs.erofs the test is skipped.
+// StoreRoot puts an EROFS file system with these files into a store. It skips the test if mkfs.erofs is not installed.
 func StoreRoot(t T, dir *store.Dir, files map[string][]byte) image.Root {
 	t.Helper()
 	if _, err := exec.LookPath("mkfs.erofs"); err != nil {
@@ -63,7 +63,7 @@ func StoreRoot(t T, dir *store.Dir, files map[string][]byte) image.Root {
 	}
 }
 
-// StoreChunks cuts a file system into chunks, puts them into a store and returns the index.
+// StoreChunks cuts a file system into chunks, stores them and returns the index.
 func StoreChunks(t T, dir *store.Dir, root []byte) chunk.ID {
 	t.Helper()
 	ctx := t.Context()

@@ -14,20 +14,21 @@ import (
 	"time"
 )
 
-// S3 is an S3 server on this machine that is somebody else's program.
+// S3 is an S3 server of another project that runs on this machine.
 type S3 struct {
 	Endpoint       string // http://127.0.0.1:PORT
-	Access, Secret string // the keys of who may do everything
+	Access, Secret string // keys of a user with all permissions
 	log            string
 	run            []*exec.Cmd
-	stop           func() error // before the programs end; may be nil
-	net            *Net         // where it runs; nil: beside this process
+	stop           func() error // called before the programs are ended; may be nil
+	net            *Net         // network that it runs in; nil: this process's
 }
 
 // ErrNoProgram means that a program is not installed; `make packages` installs it.
 var ErrNoProgram = errors.New("not installed; see scripts/install-packages")
 
-// StartVersityGW starts versitygw over a directory. top is the directory of this module, where the program was built.
+// StartVersityGW starts versitygw with a directory as its store. top is the directory of this module, where the program
+// was built.
 func StartVersityGW(ctx context.Context, top, dir string) (*S3, error) {
 	port, err := freePort()
 	if err != nil {
@@ -36,7 +37,7 @@ func StartVersityGW(ctx context.Context, top, dir string) (*S3, error) {
 	return startVersityGW(ctx, top, dir, nil, "127.0.0.1:"+port)
 }
 
-// StartVersityGWIn starts it inside a Net, where machines reach it at the bridge's address.
+// StartVersityGWIn starts versitygw inside a Net, where machines reach it at the bridge's address.
 func StartVersityGWIn(ctx context.Context, top, dir string, n *Net) (*S3, error) {
 	return startVersityGW(ctx, top, dir, n, netip.AddrPortFrom(n.Addr.Addr(), 7070).String())
 }
@@ -69,7 +70,7 @@ func startVersityGW(ctx context.Context, top, dir string, n *Net, addr string) (
 	return s, s.wait(ctx)
 }
 
-// FindVersityGW is where the program is; the error is ErrNoProgram.
+// FindVersityGW returns the path of the program; the error is ErrNoProgram.
 func FindVersityGW(top string) (string, error) {
 	for _, name := range []string{filepath.Join(top, "build/bin/versitygw"), "versitygw"} {
 		if program, err := exec.LookPath(name); err == nil {
@@ -79,7 +80,7 @@ func FindVersityGW(top string) (string, error) {
 	return "", fmt.Errorf("versitygw: %w", ErrNoProgram)
 }
 
-// freePort is a port that nobody has now.
+// freePort returns a port that is unused now.
 func freePort() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -105,7 +106,7 @@ func (s *S3) start(c *exec.Cmd) error {
 	return nil
 }
 
-// wait returns when somebody listens.
+// wait returns when the server listens.
 func (s *S3) wait(ctx context.Context) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -140,7 +141,7 @@ func (s *S3) Signal(sig os.Signal) error {
 	return errors.Join(errs...)
 }
 
-// Close ends the server, the last program first.
+// Close ends the server's programs, the last one first.
 func (s *S3) Close() (err error) {
 	if s.stop != nil {
 		err = s.stop()

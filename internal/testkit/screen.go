@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 )
 
-// Screenshot returns what the machine shows on its screen. It has one if its configuration says so.
+// Screenshot returns the content of the machine's screen. MachineConfig.Screen must be set.
 func (m *Machine) Screenshot(ctx context.Context) (*image.RGBA, error) {
 	file := filepath.Join(m.Config.Dir, m.Config.Name+".ppm")
 	if err := m.command(ctx, "screendump", map[string]any{"filename": file}); err != nil {
@@ -33,7 +33,7 @@ func (m *Machine) Screenshot(ctx context.Context) (*image.RGBA, error) {
 // maxScreen bounds a screen in each direction, in pixels.
 const maxScreen = 16384
 
-// decodePPM reads a picture in the form that QEMU writes: binary PPM (netpbm's ppm(5)) of 8 bits without comments.
+// decodePPM decodes a picture in QEMU's format: binary PPM (netpbm's ppm(5)) with 8 bits and without comments.
 func decodePPM(r io.Reader) (*image.RGBA, error) {
 	in := bufio.NewReader(r)
 	var width, height, deepest int
@@ -56,7 +56,7 @@ func decodePPM(r io.Reader) (*image.RGBA, error) {
 	return shot, nil
 }
 
-// Colours counts the colours of a picture: a screen that is black, or has text on it, has few.
+// Colours counts the colours of a picture. A black screen, or one with text, has few.
 func Colours(shot *image.RGBA) int {
 	seen := map[color.RGBA]bool{}
 	for y := shot.Rect.Min.Y; y < shot.Rect.Max.Y; y++ {

@@ -22,11 +22,11 @@ import (
 type SiteConfig struct {
 	Net  *Net
 	Bin  string   // directory of the programs pando and pando-init
-	Data string   // data directory; a short path, because a unix socket is in it
+	Data string   // data directory; its path must be short enough for a unix socket
 	Log  string   // file that the server's output is appended to
 	DHCP string   // "own", "proxy" or "off"
 	Args []string // further arguments of `pando serve`
-	Env  []string // variables of the server beside this process's, NAME=VALUE
+	Env  []string // additional environment variables of the server, NAME=VALUE
 }
 
 // Site is a `pando serve` that runs in a Net, and its API.
@@ -38,14 +38,14 @@ type Site struct {
 	done chan struct{} // closed when the server has ended
 }
 
-// StartSite starts a server and waits until it answers. Close it.
+// StartSite starts a server and waits until it answers. The caller must call Close.
 func StartSite(ctx context.Context, c SiteConfig) (*Site, error) {
 	s := &Site{Config: c, API: api.OverSocket(filepath.Join(c.Data, "pando.sock"))}
 	if err := os.MkdirAll(c.Data, 0o755); err != nil {
 		return nil, err
 	}
 	if err := s.Start(ctx); err != nil {
-		if s.done != nil { // it runs, and does not answer
+		if s.done != nil { // it runs but does not answer
 			err = errors.Join(err, s.Close())
 		}
 		return nil, err
@@ -53,7 +53,7 @@ func StartSite(ctx context.Context, c SiteConfig) (*Site, error) {
 	return s, nil
 }
 
-// Start starts the server of a site where none runs.
+// Start starts the server of a site whose server does not run.
 func (s *Site) Start(ctx context.Context) error {
 	c := s.Config
 	log, err := os.OpenFile(c.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
@@ -70,11 +70,11 @@ func (s *Site) Start(ctx context.Context) error {
 	}
 	s.done = make(chan struct{})
 	go func(cmd *exec.Cmd, done chan struct{}) {
-		_ = cmd.Wait() // how it ended stands in its log
+		_ = cmd.Wait() // the log says how it ended
 		close(done)
 	}(s.cmd, s.done)
 	if err := s.wait(ctx); err != nil {
-		return errors.Join(err, s.Kill()) // nobody else knows of it
+		return errors.Join(err, s.Kill()) // the caller gets no reference to it
 	}
 	return nil
 }
@@ -109,13 +109,14 @@ func (s *Site) wait(ctx context.Context) error {
 	}
 }
 
-// PID is the server's process id.
+// PID returns the server's process id.
 func (s *Site) PID() int { return s.cmd.Process.Pid }
 
-// Signal sends a signal to the server: unix.SIGSTOP for a server that is gone but not refusing.
+// Signal sends a signal to the server. unix.SIGSTOP makes a server that does not answer and does not refuse
+// connections.
 func (s *Site) Signal(sig unix.Signal) error { return s.cmd.Process.Signal(sig) }
 
-// Kill ends the server without a word.
+// Kill ends the server at once.
 func (s *Site) Kill() error {
 	if err := s.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -124,10 +125,10 @@ func (s *Site) Kill() error {
 	return nil
 }
 
-// stopTimeout is how long a server may take to end. Beside machines that are emulated it has taken more than 15 s.
+// stopTimeout is how long a server may take to end; beside emulated machines it can take more than 15 s.
 const stopTimeout = time.Minute
 
-// Close asks the server to end, and kills it if it does not.
+// Close asks the server to end, and kills it if it does not end in time.
 func (s *Site) Close() error {
 	s.API.Close()
 	if err := s.cmd.Process.Signal(unix.SIGTERM); err != nil {
@@ -141,7 +142,7 @@ func (s *Site) Close() error {
 	}
 }
 
-// HostKey is the ssh host key that a node of this site has. It is derived from the site's secret, so it is known before
+// HostKey returns the ssh host key of a node of this site. It is derived from the site's secret, so it is known before
 // the node has ever booted.
 func (s *Site) HostKey(node string) (ssh.PublicKey, error) {
 	keys, err := identity.Open(filepath.Join(s.Config.Data, "keys"))
@@ -183,7 +184,7 @@ func describe(n api.Node, err error) string {
 	return fmt.Sprintf("its boot %s is at stage %s", n.Boot.ID, n.Boot.Stage)
 }
 
-// Address is the address that a MAC has leased.
+// Address returns the address that a MAC has leased.
 func (s *Site) Address(ctx context.Context, mac fleet.MAC) (netip.Addr, error) {
 	leases, err := s.API.Leases(ctx)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 // Rate is the speed of a link, in bits per second.
 type Rate int64
 
-// The units that rates are written in.
+// The units of rates.
 const (
 	Kbit Rate = 1000
 	Mbit Rate = 1000 * Kbit
@@ -37,7 +37,7 @@ func ParseRate(s string) (Rate, error) {
 	return 0, fmt.Errorf("rate %q: want a number with kbit, mbit or gbit, such as 10mbit", s)
 }
 
-// String is what ParseRate reads, with four digits.
+// String formats a rate for ParseRate, with four digits.
 func (r Rate) String() string {
 	for _, u := range []struct {
 		unit Rate
@@ -50,36 +50,37 @@ func (r Rate) String() string {
 	return strconv.FormatInt(int64(r), 10) + "bit"
 }
 
-// Star is a switch with one server and some nodes, each in a network namespace of its own, on links of a limited
-// rate. A link is a pair of veth interfaces with a token bucket (tbf) on both of its ends, so each direction has
-// its rate, of which a frame takes what it takes on Ethernet (FrameOverhead). Packets are of at most one MTU: a
-// bucket that is fed with packets of 64 KiB would send them in one piece. TCP's congestion control is cubic, as it
-// is on the machines that this stands for, or reno, whatever this one uses.
+// Star is a switch with one server and some nodes, each in its own network namespace, on links of a limited rate.
+//
+//	links       a pair of veth interfaces; a token bucket (tbf) on each end limits one direction
+//	rates       count the overhead of Ethernet, see FrameOverhead
+//	packets     at most one MTU: a bucket would send a packet of 64 KiB at once
+//	TCP         congestion control is cubic, as on real machines, or else reno
 type Star struct {
-	Server *Net   // its bridge has Config.Server as its address
-	Nodes  []*Net // without a bridge; the interface is LinkName
+	Server *Net   // its bridge has the address Config.Server
+	Nodes  []*Net // no bridge; their interface is LinkName
 
 	config StarConfig
 	hub    *Net
 	wires  []*wire
-	delay  atomic.Int64 // of each wire, in nanoseconds
+	delay  atomic.Int64 // delay of each direction of a wire, in nanoseconds
 }
 
-// LinkName is the interface of a node in a Star.
+// LinkName is the name of a node's interface in a Star.
 const LinkName = "lan0"
 
 // StarConfig describes a Star.
 type StarConfig struct {
-	Prefix string       // of the names of the namespaces
-	Server netip.Prefix // address of the server, and the subnet that the nodes get theirs from
+	Prefix string       // prefix of the namespaces' names
+	Server netip.Prefix // address of the server and subnet of the nodes
 	Nodes  int
-	// frames of a connection travel together, as cards and their drivers join them (TSO, GRO); else each goes by
+	// frames of a connection travel together, as NICs and drivers join them (TSO, GRO); otherwise each frame is sent by
 	// itself, so that queues are exact
 	Joined bool
-	Wired  bool // Delay can be called: each link is carried by this program, which takes processor time for each packet
+	Wired  bool // this program carries each link's frames, so that Delay can be used; takes processor time per packet
 }
 
-// NewStar makes the namespaces and links, without limits. Close it.
+// NewStar makes the namespaces and links, without limits. The caller must call Close.
 func NewStar(ctx context.Context, c StarConfig) (*Star, error) {
 	s := &Star{config: c}
 	if room := 1<<(32-c.Server.Bits()) - 3; c.Nodes > room {
@@ -132,13 +133,14 @@ func (s *Star) build(ctx context.Context) (err error) {
 	return nil
 }
 
-// plain turns IPv6 off in a namespace, before it has a link that is up: nothing here uses it, and hundreds of hosts
-// would tell all others of it.
+// plain disables IPv6 in a namespace before one of its links is up: it is not used here, and hundreds of hosts would
+// announce themselves to each other.
 func (n *Net) plain() error { return n.set("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1") }
 
-// set writes a setting of the kernel for a namespace. That there is none is no error: nor is what it would change.
+// set writes a kernel setting for a namespace. A setting that does not exist is ignored, because then there is nothing
+// to change.
 func (n *Net) set(setting, value string) error {
-	return n.Do(func() error { // /proc/sys/net is that of the thread that opens it
+	return n.Do(func() error { // /proc/sys/net shows the namespace of the thread that opens the file
 		if err := os.WriteFile(setting, []byte(value), 0o644); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -146,8 +148,8 @@ func (n *Net) set(setting, value string) error {
 	})
 }
 
-// cubic sets the congestion control of a namespace. Where the kernel lets only its own namespace use that, it is
-// reno, which all may: on links like these the two differ little, and bbr, which such machines have, differs much.
+// cubic sets the congestion control of a namespace. Some kernels permit cubic only in their own namespace; then it is
+// reno, which is always permitted. The two differ little on such links, but bbr differs much.
 func (n *Net) cubic() error {
 	return n.Do(func() error {
 		err := os.WriteFile(congestion, []byte("cubic"), 0o644)
@@ -160,12 +162,12 @@ func (n *Net) cubic() error {
 
 const congestion = "/proc/sys/net/ipv4/tcp_congestion_control" // of the namespace of the thread that opens it
 
-// The switch's ports.
+// The names of the switch's ports.
 const serverPort = "server"
 
 func nodePort(i int) string { return "node" + strconv.Itoa(i) }
 
-// segments is how many frames of a connection travel together at most. More would not fit into a bucket.
+// segments returns how many frames of a connection may travel together. More would not fit into a bucket.
 func (s *Star) segments() string {
 	if s.config.Joined {
 		return strconv.Itoa(burst / frame)
@@ -173,7 +175,7 @@ func (s *Star) segments() string {
 	return "1"
 }
 
-// join links a namespace to the switch. more is said of its end of the link.
+// join links a namespace to the switch. more has further settings for its end of the link.
 func (s *Star) join(n *Net, port string, more ...string) error {
 	err := s.hub.batch("ip", fmt.Sprintf(`link add %[1]s gso_max_segs %[4]s type veth peer name %[2]s netns %[3]s
 link set %[1]s gso_max_segs %[4]s up`, port, LinkName, n.Name, s.segments()))
@@ -186,7 +188,7 @@ link set %[1]s gso_max_segs %[4]s up`, port, LinkName, n.Name, s.segments()))
 	return n.IP(append([]string{"link", "set", LinkName, "gso_max_segs", s.segments(), "up"}, more...)...)
 }
 
-// plug connects a port with the switch: by a wire, where there are wires.
+// plug connects a port with the switch, over a wire if the star is wired.
 func (s *Star) plug(port string) error {
 	if !s.config.Wired {
 		return s.hub.IP("link", "set", port, "master", BridgeName)
@@ -205,10 +207,10 @@ link set %[2]s gso_max_segs %[4]s master %[3]s up`, localEnd, far, BridgeName, s
 	return err
 }
 
-// Delay makes each way between two hosts of a wired star half of d longer, and their round trip d.
+// Delay adds d to the round trip between any two hosts of a wired star.
 func (s *Star) Delay(d time.Duration) { s.delay.Store(int64(d / 2)) }
 
-// Host makes the end of node i's link a bridge, for machines: they have the link, and the node has no address any more.
+// Host makes the end of node i's link a bridge for machines. The node then has no address of its own.
 func (s *Star) Host(i int) error {
 	return s.Nodes[i].batch("ip", fmt.Sprintf(`addr flush dev %[1]s
 link add %[2]s type bridge forward_delay 0 stp_state 0
@@ -216,8 +218,8 @@ link set %[1]s master %[2]s
 link set %[2]s up`, LinkName, BridgeName))
 }
 
-// unfiltered keeps the packets of bridges from the firewall of a namespace: a switch has none, and it would take a
-// twentieth of the processor.
+// unfiltered disables the firewall for bridged packets in a namespace: a switch has none, and it would take a twentieth
+// of the processor time.
 func (n *Net) unfiltered() error {
 	var err error
 	for _, kind := range []string{"iptables", "ip6tables", "arptables"} {
@@ -227,8 +229,8 @@ func (n *Net) unfiltered() error {
 }
 
 // Acquaint adds permanent ARP entries for all nodes and the server. Real machines have a neighbour table each; here all
-// share this kernel's, which has room for 1,024. With fifty nodes that each contact thirty it is full, and packets are
-// dropped. Permanent entries do not count.
+// share the kernel's, with a default limit of 1,024. When it is full, packets are dropped. Permanent entries do not
+// count.
 func (s *Star) Acquaint() error {
 	all := append([]*Net{s.Server}, s.Nodes...)
 	for _, n := range all {
@@ -255,14 +257,13 @@ func (s *Star) Acquaint() error {
 	return nil
 }
 
-// Unplug has the cable of node i out of the switch, and Plug in it again: nobody hears of it, as of a machine
-// without power.
+// Unplug disconnects node i from the switch. No host is notified, as with a machine that lost power.
 func (s *Star) Unplug(i int) error { return s.hub.IP("link", "set", nodePort(i), "down") }
 
-// Plug ends what Unplug began.
+// Plug reverts Unplug.
 func (s *Star) Plug(i int) error { return s.hub.IP("link", "set", nodePort(i), "up") }
 
-// NodeAddr is the address of node i: the ones after the server's.
+// NodeAddr returns the address of node i. Nodes have the addresses after the server's.
 func (s *Star) NodeAddr(i int) netip.Addr {
 	a := s.config.Server.Addr()
 	for range i + 1 {
@@ -271,7 +272,7 @@ func (s *Star) NodeAddr(i int) netip.Addr {
 	return a
 }
 
-// Limit sets the rates: of the server's link, and of each node's.
+// Limit sets the rate of the server's link and of each node's link.
 func (s *Star) Limit(server, node Rate) error {
 	err := errors.Join(s.hub.limit(func(counted bool) string {
 		var lines strings.Builder
@@ -287,35 +288,35 @@ func (s *Star) Limit(server, node Rate) error {
 	return err
 }
 
-// usualRetransmit is how soon TCP sends again what was not acknowledged, at the earliest.
+// usualRetransmit is the kernel's minimum time before TCP repeats a segment that was not acknowledged.
 const usualRetransmit = 200 * time.Millisecond
 
-// retransmitAfter is that where links are so slow that a full queue takes longer. On the links that these stand for
-// it is many times as long as a queue; here, TCP would take what waits for lost and send it again and again, until
-// half of what a link carries is that.
+// retransmitAfter returns that minimum for links on which a full queue takes longer. Otherwise TCP would take waiting
+// segments for lost and repeat them, until half of the traffic is repetitions. On the real, faster links the minimum is
+// much longer than a queue.
 func retransmitAfter(slowest Rate) time.Duration {
 	full := time.Duration(float64(queue(slowest)*8) / float64(slowest) * float64(time.Second))
 	return max(usualRetransmit, 2*full)
 }
 
-// retransmit sets it. Kernels before 6.11 have no such setting.
+// retransmit sets the minimum in a namespace. Kernels before 6.11 lack the setting.
 func (n *Net) retransmit(slowest Rate) error {
 	return n.set("/proc/sys/net/ipv4/tcp_rto_min_us", strconv.FormatInt(retransmitAfter(slowest).Microseconds(), 10))
 }
 
-// A bucket's depth, and the queue before it, in bytes. The queue holds 50 ms of what the link can send, but never less
-// than the port of a small switch has: a slow link that stands for a fast one shall lose packets no more often.
+// Depth of a bucket, and of the queue before it, in bytes. The queue holds 50 ms of the link's rate, but at least as
+// much as the port of a small switch, so that a slow link which stands for a fast one does not lose more packets.
 const (
 	burst      = 64 << 10
 	shortQueue = 128 << 10
 )
 
-// FrameOverhead is what Ethernet has around a frame, in bytes of a link's time: preamble 8, checksum 4, gap 12. The
-// kernel counts none of it by itself.
+// FrameOverhead is the overhead of Ethernet per frame in bytes: preamble 8, checksum 4, gap 12. The kernel does not
+// count it by default.
 const FrameOverhead = 24
 
-// limit is the line of `tc -batch` that limits what the port of a switch sends. counted: the kernel counts what is
-// around a frame; else the rate is as much lower as that is of the longest frame, which most are.
+// limit returns the line for `tc -batch` that limits what a switch port sends. With counted the kernel counts the
+// overhead of frames; otherwise the rate is reduced by the overhead of the longest frame.
 func limit(device string, r Rate, counted bool) string {
 	around, rate := fmt.Sprintf("stab overhead %d linklayer ethernet ", FrameOverhead), int64(r)
 	if !counted {
@@ -331,7 +332,7 @@ func limit(device string, r Rate, counted bool) string {
 	)
 }
 
-// limit runs what sets rates, and once more without size tables where the kernel refuses those.
+// limit runs the tc lines that set rates, and repeats that without size tables if the kernel refuses them.
 func (n *Net) limit(lines func(counted bool) string) error {
 	if n.batch("tc", lines(true)) == nil {
 		return nil
@@ -341,12 +342,11 @@ func (n *Net) limit(lines func(counted bool) string) error {
 
 func queue(r Rate) int64 { return max(shortQueue, int64(r)/8/20) }
 
-// frame is the longest packet with its header.
+// frame is the length of the longest packet with its Ethernet header, in bytes.
 const frame = 1514
 
-// limitHost limits what a host sends. Its queue has as much room as that of a port, and is of the kind that Linux
-// gives an interface by itself: pfifo_fast, which lets short messages pass those who say that what they send is
-// bulk.
+// limitHost limits what a host sends. Its queue is as long as that of a port, and of Linux's default kind pfifo_fast,
+// which lets short messages pass packets that are marked as bulk.
 func (n *Net) limitHost(r Rate) error {
 	return errors.Join(n.batch("ip", fmt.Sprintf("link set dev %s txqueuelen %d", LinkName, queue(r)/frame)),
 		n.limit(func(counted bool) string {
@@ -358,20 +358,20 @@ func (n *Net) limitHost(r Rate) error {
 		}))
 }
 
-// ServerSent is how many bytes the server has sent over its link: frames, without what Ethernet has around them.
+// ServerSent returns how many bytes the server has sent over its link: frames, without Ethernet's overhead.
 func (s *Star) ServerSent() (int64, error) { return s.hub.counter(serverPort, "rx_bytes") }
 
-// NodeSent is how many bytes node i has sent, to the server and to others.
+// NodeSent returns how many bytes node i has sent to the server and to others.
 func (s *Star) NodeSent(i int) (int64, error) { return s.hub.counter(nodePort(i), "rx_bytes") }
 
-// NodeReceived is how many bytes were sent to node i.
+// NodeReceived returns how many bytes were sent to node i.
 func (s *Star) NodeReceived(i int) (int64, error) { return s.hub.counter(nodePort(i), "tx_bytes") }
 
-// counter reads a counter of an interface, by `ip` because /sys shows this process' own namespace.
+// counter returns a counter of an interface in the namespace.
 func (n *Net) counter(device, name string) (int64, error) {
 	var value int64
 	err := n.Do(func() error {
-		// A fresh mount of /sys would be needed for its files; the kernel's table of interfaces follows the thread.
+		// A mounted /sys shows the namespace in which it was mounted; this file shows the thread's.
 		table, err := os.ReadFile("/proc/thread-self/net/dev")
 		if err == nil {
 			value, err = deviceCounter(table, device, name)
@@ -384,7 +384,7 @@ func (n *Net) counter(device, name string) (int64, error) {
 	return value, nil
 }
 
-// deviceCounter finds rx_bytes or tx_bytes in /proc/net/dev.
+// deviceCounter finds a counter in the text of /proc/net/dev.
 func deviceCounter(table []byte, device, name string) (int64, error) {
 	column, ok := map[string]int{"rx_bytes": 0, "rx_packets": 1, "tx_bytes": 8, "tx_packets": 9}[name]
 	if !ok {
@@ -399,7 +399,7 @@ func deviceCounter(table []byte, device, name string) (int64, error) {
 	return 0, os.ErrNotExist
 }
 
-// batch runs lines by `ip -batch` or `tc -batch` inside the namespace.
+// batch runs lines with `ip -batch` or `tc -batch` inside the namespace.
 func (n *Net) batch(program, lines string) error {
 	c := exec.Command(program, "-n", n.Name, "-batch", "-")
 	c.Stdin = strings.NewReader(lines + "\n")

@@ -47,7 +47,7 @@ func TestDeviceCounter(t *testing.T) {
 	}
 }
 
-// newTestStar makes a star, or skips where that is not possible.
+// newTestStar makes a star, or skips the test if that is not possible.
 func newTestStar(t *testing.T, nodes int) *Star {
 	t.Helper()
 	return newTestStarOf(t, StarConfig{Nodes: nodes})
@@ -71,7 +71,7 @@ func newTestStarOf(t *testing.T, c StarConfig) *Star {
 	return s
 }
 
-// Node to node and server to node: the bytes are counted where they are sent, and no packet is larger than the MTU.
+// Bytes between nodes, and from the server, are counted at the sender, and no packet is larger than the MTU.
 func TestStarCountsWhatIsSent(t *testing.T) {
 	s := newTestStar(t, 2)
 	if err := s.Limit(400*Mbit, 200*Mbit); err != nil {
@@ -105,7 +105,7 @@ func TestStarCountsWhatIsSent(t *testing.T) {
 	}
 }
 
-// TestStarJoined: packets are longer than a frame, and a link carries what it did.
+// TestStarJoined: packets are longer than a frame, and a link carries as much as with single frames.
 func TestStarJoined(t *testing.T) {
 	s := newTestStarOf(t, StarConfig{Nodes: 1, Joined: true})
 	if err := s.Limit(8*Mbit, 8*Mbit); err != nil {
@@ -131,7 +131,7 @@ func TestStarJoined(t *testing.T) {
 	}
 }
 
-// TestStarIsCubic, or reno where cubic is not permitted; what this machine uses is neither here nor there.
+// TestStarIsCubic: congestion control is cubic, or reno if cubic is not permitted, whatever this machine uses.
 func TestStarIsCubic(t *testing.T) {
 	s := newTestStar(t, 1)
 	for _, n := range []*Net{s.Server, s.Nodes[0]} {
@@ -148,7 +148,7 @@ func transfer(t *testing.T, from *Net, addr netip.Addr, to *Net, n int64) {
 	transferTo(t, from, addr, to, n, func(c io.Reader) (int64, error) { return io.Copy(io.Discard, c) })
 }
 
-// transferTo has the receiver read by a function, which says how much it got.
+// transferTo sends n bytes to a receiver that reads with the given function, which returns how much it got.
 func transferTo(t *testing.T, from *Net, addr netip.Addr, to *Net, n int64, read func(io.Reader) (int64, error)) {
 	t.Helper()
 	var l net.Listener
@@ -202,8 +202,8 @@ func TestStarLimitsBothEnds(t *testing.T) {
 	}
 }
 
-// A link carries what Ethernet of its rate does: of 1,538 bytes that a frame takes, TCP has 1,448 for data, 0.94 of
-// the rate. Nothing makes it faster; a machine that is busy may make it slower, so the best of a few counts.
+// A link carries as much as Ethernet of its rate: of 1,538 bytes of a frame TCP has 1,448 for data, 0.94 of the rate. A
+// busy machine may make it slower but nothing makes it faster, so the best of several measurements counts.
 func TestStarCountsFramesAsEthernetDoes(t *testing.T) {
 	s := newTestStar(t, 2)
 	const rate = 60 * Mbit

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Sweep removes what processes that were killed have left: namespaces of NewNet with this prefix whose maker is gone,
-// and the programs that run in them. Tests call it before they start; a time-out of the go command cleans up nothing.
+// Sweep removes what killed processes have left: namespaces of NewNet with this prefix whose owner has ended, and the
+// programs in them. Tests call it before they start, because the go command cleans up nothing after a time-out.
 func Sweep(prefix string) error {
 	names, err := os.ReadDir("/run/netns")
 	if errors.Is(err, os.ErrNotExist) {
@@ -30,7 +30,7 @@ func Sweep(prefix string) error {
 	return err
 }
 
-// orphan reports whether a namespace "prefix-PID-COUNT" has outlived its maker.
+// orphan reports whether the owner of the namespace "prefix-PID-COUNT" has ended.
 func orphan(name, prefix string) bool {
 	rest, ok := strings.CutPrefix(name, prefix+"-")
 	pid, count, two := strings.Cut(rest, "-")
@@ -48,7 +48,7 @@ func sweepNet(name string) error {
 	}
 	for _, word := range bytes.Fields(out) {
 		if pid, err := strconv.Atoi(string(word)); err == nil {
-			_ = unix.Kill(pid, unix.SIGKILL) // it may have ended meanwhile
+			_ = unix.Kill(pid, unix.SIGKILL) // it may have ended
 		}
 	}
 	return (&Net{Name: name}).Close()

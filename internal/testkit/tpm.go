@@ -10,7 +10,7 @@ import (
 
 func (m *Machine) tpmSocket() string { return filepath.Join(m.Config.Dir, m.Config.Name+".tpm") }
 
-// startTPM starts the machine's TPM, swtpm, which ends when QEMU does.
+// startTPM starts swtpm, the machine's TPM. It ends together with QEMU.
 func (m *Machine) startTPM() error {
 	if m.Config.TPM == "" {
 		return nil
@@ -18,7 +18,7 @@ func (m *Machine) startTPM() error {
 	if err := os.MkdirAll(m.Config.TPM, 0o700); err != nil {
 		return err
 	}
-	_ = os.Remove(m.tpmSocket()) // of an earlier machine of this name
+	_ = os.Remove(m.tpmSocket()) // left by an earlier machine of this name
 	c := exec.Command(
 		"swtpm",
 		"socket",
@@ -32,7 +32,7 @@ func (m *Machine) startTPM() error {
 	if err := c.Start(); err != nil {
 		return fmt.Errorf("start a TPM: %w", err)
 	}
-	go func() { _ = c.Wait() }() // its status says no more than that its machine is off
+	go func() { _ = c.Wait() }() // its status says only that the machine is off
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if _, err := os.Stat(m.tpmSocket()); err == nil {
 			return nil

@@ -23,19 +23,19 @@ import (
 // Node is one file of a test tree.
 type Node struct {
 	Path   string
-	Mode   uint32 // with type bits
+	Mode   uint32 // including type bits
 	Data   []byte
-	Size   int64  // of a sparse file: data lies at its end
-	Target string // of a symbolic link, or the path that a hard link is another name of
+	Size   int64  // of a sparse file, whose data is at its end
+	Target string // target of a symbolic link; for a hard link the path of the other name
 	Hard   bool
 	dev    uint64
 	uid    int
-	gid    int // 0: as uid
+	gid    int // 0: same as uid
 	Xattrs map[string]string
 	Mtime  unix.Timespec
 }
 
-// AwkwardTree lists files of every kind that a root file system may have.
+// AwkwardTree returns files of every kind that a root file system may have.
 func AwkwardTree() []Node {
 	rng := rand.New(rand.NewPCG(3, 4))
 	random := func(n int) []byte {

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// tscTime is over how long the counter is compared with the clock.
+// tscTime is the interval over which the counter is compared with the clock.
 const tscTime = 100 * time.Millisecond
 
-// tscKHz is how fast the time stamp counter goes, 0 where it does not go evenly or there is none.
+// tscKHz returns the rate of the time stamp counter, 0 if there is none or its rate is not constant.
 var tscKHz = sync.OnceValue(func() int64 {
 	info, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil || !strings.Contains(string(info), "constant_tsc") || readTSC() == 0 {
@@ -25,7 +25,7 @@ var tscKHz = sync.OnceValue(func() int64 {
 	return int64(float64(c2-c1) / float64(t2.Sub(t1)) * 1e6)
 })
 
-// tscNow is the clock and the counter at the same time: of several looks, the one that took least.
+// tscNow reads clock and counter at the same time. It repeats that and returns the reading that took least time.
 func tscNow() (at time.Time, count uint64) {
 	best := time.Hour
 	for range 20 {

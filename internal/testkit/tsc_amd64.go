@@ -1,4 +1,4 @@
 package testkit
 
-// readTSC is the time stamp counter of this processor, which is also that of the machines that QEMU emulates on it.
+// readTSC returns the time stamp counter of this processor. Machines that QEMU emulates here have the same counter.
 func readTSC() uint64

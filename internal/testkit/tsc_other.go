@@ -2,5 +2,5 @@
 
 package testkit
 
-// readTSC is there on amd64 only.
+// readTSC exists for amd64 only.
 func readTSC() uint64 { return 0 }

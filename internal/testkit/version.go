@@ -14,8 +14,8 @@ import (
 	"pando/internal/store"
 )
 
-// SmallVersion puts a version into a store whose kernel is the given text and whose root has so many chunks of
-// random bytes.
+// SmallVersion puts a version into a store. Its kernel is the given text, and its root has the given number of chunks
+// with random bytes.
 func SmallVersion(
 	ctx context.Context,
 	d *store.Dir,
@@ -24,13 +24,13 @@ func SmallVersion(
 	chunks int,
 ) (fleet.Digest, error) {
 	root := make([]byte, chunks*chunk.DefaultChunkSize)
-	_, _ = rand.Read(root) // it never fails
+	_, _ = rand.Read(root) // never fails
 	return PutVersion(ctx, d, key, VersionParts{Kernel: kernel, Root: root})
 }
 
-// VersionParts are what a version consists of.
+// VersionParts are the parts of a version.
 type VersionParts struct {
-	Kernel, Drivers string // Drivers "": it has none
+	Kernel, Drivers string // Drivers "": none
 	Root            []byte // whole chunks
 }
 
@@ -98,7 +98,7 @@ func putRoot(ctx context.Context, w *store.Writer, root []byte) (image.Root, err
 	}
 	out := image.Root{FileSystem: "erofs", Size: int64(len(root)), ChunkSize: chunk.DefaultChunkSize}
 	for _, page := range append(index.Pages, index.Root) {
-		if out.Index, _, err = w.Put(ctx, page); err != nil { // the root is the last one
+		if out.Index, _, err = w.Put(ctx, page); err != nil { // the last page is the root of the index
 			return out, fmt.Errorf("index: %w", err)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// TB is what a Visit needs of a test: a *testing.T or *testing.B is one.
+// TB is the part of a *testing.T or *testing.B that a Visit needs.
 type TB interface {
 	Helper()
 	Cleanup(func())
@@ -27,20 +27,20 @@ type TB interface {
 	TempDir() string
 }
 
-// visitTime is how long a visit may last.
+// visitTime bounds the duration of a visit.
 const visitTime = 90 * time.Second
 
-// Visit is a browser that looks at one site's dashboard for a test: whatever goes wrong ends the test.
+// Visit is a browser that opens one site's dashboard for a test. Any failure ends the test.
 type Visit struct {
 	*Browser
-	Base string // URL of the dashboard, without a slash at its end
+	Base string // URL of the dashboard, without a trailing slash
 
 	t   TB
 	ctx context.Context
 }
 
-// NewVisit opens a browser, inside a Net (nil: where the test is), for a page at base. It skips the test where
-// there is no browser. A visit ends with its test, and after a minute and a half; longer, where more says so.
+// NewVisit opens a browser for the dashboard at base, inside a Net (nil: in the test's own network). It skips the test
+// if there is no browser. A visit ends with its test, or after visitTime; more extends that.
 func NewVisit(t TB, inside *Net, base string, more ...time.Duration) *Visit {
 	t.Helper()
 	long := visitTime
@@ -71,7 +71,7 @@ func NewVisit(t TB, inside *Net, base string, more ...time.Duration) *Visit {
 	return v
 }
 
-// Context ends with the visit.
+// Context returns a context that ends with the visit.
 func (v *Visit) Context() context.Context { return v.ctx }
 
 // Window sets the size of the window in CSS pixels, and whether the system prefers dark pages.
@@ -82,7 +82,7 @@ func (v *Visit) Window(width, height int, dark bool) {
 	}
 }
 
-// Open goes to a path of the site.
+// Open opens a path of the site.
 func (v *Visit) Open(path string) {
 	v.t.Helper()
 	if err := v.Go(v.ctx, v.Base+path); err != nil {
@@ -90,7 +90,7 @@ func (v *Visit) Open(path string) {
 	}
 }
 
-// Arrived waits for the page that a script has asked for.
+// Arrived waits for a page load that a script has started.
 func (v *Visit) Arrived() {
 	v.t.Helper()
 	if err := v.Loaded(v.ctx); err != nil {
@@ -108,7 +108,7 @@ func (v *Visit) Run(script string) string {
 	return fmt.Sprint(out)
 }
 
-// Until waits for an expression to be true in the page.
+// Until waits until an expression is true in the page.
 func (v *Visit) Until(condition string) {
 	v.t.Helper()
 	err := v.Eval(
@@ -118,7 +118,7 @@ func (v *Visit) Until(condition string) {
 	)
 	if err != nil {
 		var page any
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) // the visit's may be over
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) // the visit's context may have ended
 		defer cancel()
 		_ = v.Eval(ctx, "document.body.innerText", &page)
 		v.t.Fatalf("waited for %s: %v; the page says: %v", condition, err, page)
@@ -141,7 +141,7 @@ func (v *Visit) Login(token string) {
 //go:embed axe/axe.min.js.gz
 var axePacked []byte
 
-// Accessible has axe-core look at the page.
+// Accessible checks the page with axe-core.
 func (v *Visit) Accessible(what string) {
 	v.t.Helper()
 	z, err := gzip.NewReader(bytes.NewReader(axePacked))
@@ -162,10 +162,10 @@ func (v *Visit) Accessible(what string) {
 	}
 }
 
-// Fits reports a page that is wider than its window.
+// Fits fails the test if the page is wider than its window.
 func (v *Visit) Fits(what string) {
 	v.t.Helper()
-	// Not innerWidth: a phone zooms out until all is in it.
+	// innerWidth does not work here: a phone zooms out until everything fits.
 	if v.Run(`document.documentElement.scrollWidth <= document.documentElement.clientWidth`) != "true" {
 		v.t.Errorf(
 			"%s is wider than the window: %s pixels of %s",
@@ -176,7 +176,7 @@ func (v *Visit) Fits(what string) {
 	}
 }
 
-// Quiet reports what pages complained of, and whom they asked.
+// Quiet fails the test if pages had errors, or sent requests to other hosts.
 func (v *Visit) Quiet(what string) {
 	v.t.Helper()
 	for _, p := range v.Problems() {
@@ -189,7 +189,8 @@ func (v *Visit) Quiet(what string) {
 	}
 }
 
-// Keep writes a picture of the window for the documentation, into the directory that PANDO_PICTURES names, if it does.
+// Keep saves a picture of the window for the documentation, in the directory that the variable PANDO_PICTURES names, if
+// it is set.
 func (v *Visit) Keep(name string) {
 	v.t.Helper()
 	dir := os.Getenv("PANDO_PICTURES")

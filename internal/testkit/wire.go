@@ -12,22 +12,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// wire carries the frames of a host to the switch and back, from one interface to another, and keeps what the host
-// sends for a while on the way: a kernel without netem cannot. Headers of virtio_net (PACKET_VNET_HDR) go along, by
-// which a checksum that nobody has made yet stays one.
+// wire carries frames between a host's interface and the switch's, and delays what the host sends, because the kernel
+// may lack netem. It passes on virtio_net headers (PACKET_VNET_HDR), so that a checksum that is not computed yet stays
+// marked as such.
 type wire struct {
 	host, hub *os.File      // packet sockets
-	delay     *atomic.Int64 // nanoseconds, of what the host sends
+	delay     *atomic.Int64 // delay of what the host sends, in nanoseconds
 	ends      sync.WaitGroup
 }
 
-// frameRoom is for a frame with its header of virtio_net.
+// frameRoom is the size of a buffer for a frame with its virtio_net header.
 const frameRoom = 2048
 
-// wireQueue is how many frames may be on a wire at a time.
+// wireQueue is the maximum number of frames on a wire.
 const wireQueue = 1 << 14
 
-// newWire begins to carry. Both interfaces are in the namespace n.
+// newWire starts carrying frames. Both interfaces are in the namespace n.
 func newWire(n *Net, host, hub string, delay *atomic.Int64) (*wire, error) {
 	w := &wire{delay: delay}
 	var err error
@@ -44,7 +44,7 @@ func newWire(n *Net, host, hub string, delay *atomic.Int64) (*wire, error) {
 	return w, nil
 }
 
-// packets opens a socket that receives the frames that come in over an interface, and sends them.
+// packets opens a socket that sends frames over an interface and receives frames from it.
 func packets(n *Net, device string) (f *os.File, err error) {
 	err = n.Do(func() error {
 		fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
@@ -70,7 +70,7 @@ func packets(n *Net, device string) (f *os.File, err error) {
 }
 
 func deviceIndex(device string) (int, error) {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0) // of this thread's namespace
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0) // in this thread's namespace
 	if err != nil {
 		return 0, err
 	}
@@ -85,13 +85,13 @@ func deviceIndex(device string) (int, error) {
 
 func bigEndian(v uint16) uint16 { return v<<8 | v>>8 }
 
-// sentFrame is a frame on its way, and when it arrives.
+// sentFrame is a frame on its way, with the time of its arrival.
 type sentFrame struct {
 	data []byte
 	due  time.Time
 }
 
-// take reads what the host sends until the socket is closed.
+// take reads frames from the host until the socket is closed.
 func (w *wire) take(queue chan<- sentFrame) {
 	defer close(queue)
 	buf := make([]byte, frameRoom)
@@ -106,22 +106,22 @@ func (w *wire) take(queue chan<- sentFrame) {
 	}
 }
 
-// give passes frames on when they are due. The runtime's own clock wakes to the millisecond; this thread's does to
-// some microseconds.
+// give passes frames on when they are due. It uses nanosleep(2), which is exact to some microseconds; the timers of
+// Go's runtime are exact to a millisecond.
 func (w *wire) give(queue <-chan sentFrame) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // without: 50 µs more
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // otherwise 50 µs more
 	for f := range queue {
 		if left := time.Until(f.due); left > 0 {
 			t := unix.NsecToTimespec(left.Nanoseconds())
-			_ = unix.Nanosleep(&t, nil) // what a signal cuts short comes so much earlier
+			_ = unix.Nanosleep(&t, nil) // a signal only makes the frame arrive earlier
 		}
-		_, _ = w.hub.Write(f.data) // a full queue drops it, as a switch does
+		_, _ = w.hub.Write(f.data) // a full queue drops the frame, as a switch does
 	}
 }
 
-// back passes on what comes from the switch, at once.
+// back passes frames from the switch on at once.
 func (w *wire) back() {
 	buf := make([]byte, frameRoom)
 	for {
@@ -130,12 +130,12 @@ func (w *wire) back() {
 			return
 		}
 		if err == nil {
-			_, _ = w.host.Write(buf[:n]) // as above
+			_, _ = w.host.Write(buf[:n]) // a full queue drops the frame
 		}
 	}
 }
 
-// Close ends it.
+// Close stops carrying frames.
 func (w *wire) Close() error {
 	err := errors.Join(w.host.Close(), w.hub.Close())
 	w.ends.Wait()

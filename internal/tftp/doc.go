@@ -5,6 +5,6 @@
 // bytes and a number from 1; the number has 16 bits and rolls over to 0. A window is the run of blocks that is sent
 // before an acknowledgement.
 //
-// It owns the transfers that run. The server's wiring gives it Files, which maps a name to content. It must never pass
-// a name on before it is cleaned: one that climbs out of the root is refused.
+// It owns the running transfers. The server's wiring gives it Files, which maps a name to content. It must never pass
+// a name on before it is cleaned: it refuses a name that leads out of the root.
 package tftp

@@ -13,18 +13,18 @@ import (
 	"time"
 )
 
-// Content is what is sent: *bytes.Reader, *strings.Reader and *io.SectionReader are Contents. One that is
-// an io.Closer is closed when its transfer ends. Its size must not change.
+// Content is what a transfer sends. *bytes.Reader, *strings.Reader and *io.SectionReader are Contents. A Content that
+// is an io.Closer is closed when its transfer ends. Its size must not change.
 type Content interface {
 	io.ReaderAt
 	Size() int64
 }
 
-// Request is one question for a name.
+// Request is one read request for a name.
 type Request struct {
 	Name  string         // clean: relative, "/" between parts, no "..", no control characters
-	Peer  netip.AddrPort // who asks
-	Local netip.Addr     // the address that was asked; the zero Addr where the system does not tell
+	Peer  netip.AddrPort // the client
+	Local netip.Addr     // the server's address that the client used; the zero Addr where the system does not tell it
 }
 
 // Files maps a name to its content. The peer gets "file not found" for an fs.ErrNotExist, and "access violation" for
@@ -33,7 +33,7 @@ type Files interface {
 	Open(ctx context.Context, r Request) (Content, error)
 }
 
-// FilesFunc makes a function Files.
+// FilesFunc makes Files of a function.
 type FilesFunc func(ctx context.Context, r Request) (Content, error)
 
 // Open calls f.
@@ -42,8 +42,8 @@ func (f FilesFunc) Open(ctx context.Context, r Request) (Content, error) { retur
 // maxFile bounds what FS reads into memory; the largest boot loader at hand has 1 MB.
 const maxFile = 64 << 20
 
-// FS serves the regular files of a file system, which the caller confines: os.Root.FS follows no link that
-// leads outside. Files are read into memory when a transfer starts, so that replacing one harms nobody.
+// FS serves the regular files of a file system, which the caller confines: os.Root.FS follows no link that leads
+// outside. A transfer reads its whole file at the start, so replacing a file does not affect running transfers.
 func FS(fsys fs.FS) Files {
 	return FilesFunc(func(_ context.Context, r Request) (Content, error) {
 		info, err := fs.Stat(fsys, r.Name)
@@ -68,9 +68,9 @@ func FS(fsys fs.FS) Files {
 	})
 }
 
-// Transfer is the account of one finished transfer.
+// Transfer describes one finished transfer.
 type Transfer struct {
-	Name     string // as cleaned; as asked for when it could not be cleaned
+	Name     string // as cleaned; as requested if it could not be cleaned
 	Peer     netip.AddrPort
 	Local    netip.Addr
 	Size     int64 // of the content as sent; 0 if there was none
@@ -81,8 +81,8 @@ type Transfer struct {
 	Err      error // nil: the peer has everything
 }
 
-// Probe reports whether the peer only asked for the size: firmware negotiates tsize, breaks the transfer off and
-// then starts it in earnest. That is no failure.
+// Probe reports whether the peer only wanted to know the size: firmware negotiates tsize, breaks the transfer off and
+// then requests the file again. That is no failure.
 func (t Transfer) Probe() bool {
 	var p *PeerError
 	return t.Bytes == 0 && errors.As(t.Err, &p)
@@ -94,17 +94,17 @@ type PeerError struct {
 	Message string
 }
 
-// Error is the peer's code and text.
+// Error returns the peer's code and text.
 func (e *PeerError) Error() string {
 	return fmt.Sprintf("peer broke off: error %d %q", e.Code, e.Message)
 }
 
-// errName says that a name is none that can exist here.
+// errName means that no file can have this name.
 var errName = errors.New("name leads outside the tree or has characters that no name has")
 
-// clean makes a name of what a peer asked for. Firmware sends both leading slashes and backslashes, and old ROMs send
-// what stood behind the name in the DHCP packet: the number and length of an option. So a name ends where a byte
-// stands that no name has.
+// clean turns the name that a peer requested into a relative path. Firmware sends both leading slashes and
+// backslashes. Old ROMs append the number and length of the next DHCP option, so a name ends at the first control
+// character.
 func clean(s string) (string, error) {
 	if i := strings.IndexFunc(s, func(r rune) bool { return r < 0x20 || r == 0x7f || r == 0xfffd }); i > 0 {
 		s = s[:i]

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// TestForeignPrograms reads with the clients that administrators have at hand.
+// TestForeignPrograms reads files with the TFTP clients that administrators use.
 func TestForeignPrograms(t *testing.T) {
 	want := content(300_001)
 	addr, done := running(t, &Server{Files: files(map[string][]byte{"boot/loader.efi": want})})

@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// maxText bounds what is converted: it has to be held in memory, since the size is not known before.
+// maxText bounds the size of a converted file. It is held in memory, because its size is not known before.
 const maxText = 1 << 20
 
 // netascii converts line ends as RFC 764 has them: LF becomes CR LF, CR becomes CR NUL.

@@ -29,15 +29,15 @@ const (
 	codeOption     = 8
 )
 
-// Bounds of the options. RFC 2348: blksize 8 to 65464; RFC 2349: timeout 1 to 255 s, of which up to maxTimeout is
-// taken; RFC 7440: windowsize 1 to 65535.
+// Bounds of the options. RFC 2348: blksize 8 to 65464; RFC 2349: timeout 1 to 255 s, of which this server accepts up
+// to maxTimeout; RFC 7440: windowsize 1 to 65535.
 const (
 	minBlock     = 8
 	defaultBlock = 512
 	maxBlock     = 65464
 )
 
-// readRequest is a decoded RRQ. Numbers are 0 where the peer did not ask.
+// readRequest is a decoded RRQ. A number is 0 if the peer did not send the option.
 type readRequest struct {
 	name     string // as sent
 	netascii bool
@@ -50,8 +50,8 @@ type readRequest struct {
 
 var errMalformed = errors.New("malformed request")
 
-// parseRequest decodes the packet after its operation code. Options that are not understood, or whose
-// value is out of bounds, are left out, as RFC 2347 wants: the peer sees that they were not acknowledged.
+// parseRequest decodes the packet after its operation code. It leaves out options that it does not understand and
+// values that are out of bounds, as RFC 2347 wants: the peer sees that they were not acknowledged.
 func parseRequest(b []byte) (readRequest, error) {
 	fields := bytes.Split(b, []byte{0})
 	// The last field must be empty: it is what follows the last NUL. Some firmware pads the packet with more.

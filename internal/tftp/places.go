@@ -6,30 +6,30 @@ import (
 	"time"
 )
 
-// A request is one packet with an address that anybody can write into it. So places are counted: by peer, by subnet,
-// and for all that are not known, and a transfer that nobody acknowledges ends in seconds.
+// A request is one packet, and anybody can forge its sender address. So the places for transfers are limited by peer,
+// by subnet, and for all unknown peers together. A transfer that nobody acknowledges ends in seconds.
 const (
-	firstAck   = 8 * time.Second // without an acknowledgement for this long after its request a transfer is given up
-	leastTime  = time.Minute     // a transfer may take this long, and
-	leastRate  = 8 << 10         // as long as its bytes take at this rate, in bytes a second
-	maxTimeout = 8               // seconds that a peer may name for a retransmission; a longer wish is left out
+	firstAck   = 8 * time.Second // a transfer is given up without an acknowledgement for this long after its request
+	leastTime  = time.Minute     // a transfer may take this long, plus
+	leastRate  = 8 << 10         // the time that its bytes take at this rate, in bytes a second
+	maxTimeout = 8               // seconds; a peer's timeout option with a longer time is ignored
 )
 
 // places are the transfers under way.
 type places struct {
 	peers   map[netip.Addr]int
-	subnets map[netip.Prefix]int    // of peers that are not known
-	busy    map[netip.AddrPort]bool // true: a known peer's. A request repeated from the same port is the same transfer
-	unknown int                     // of peers that are not known
+	subnets map[netip.Prefix]int    // of unknown peers
+	busy    map[netip.AddrPort]bool // true: a known peer. A request repeated from the same port is the same transfer
+	unknown int                     // of unknown peers
 }
 
-// subnetOf is the network that limits go by.
+// subnetOf returns the network of a peer, which has its own limit.
 func subnetOf(a netip.Addr) netip.Prefix {
-	p, _ := a.Prefix(24) // of an IPv4 address always
+	p, _ := a.Prefix(24) // no error: all addresses are IPv4
 	return p
 }
 
-// begin counts a transfer in. It is false for a repeated request and for a peer that has enough.
+// begin takes a place for a transfer. It returns false for a repeated request and for a peer that reached a limit.
 func (s *Server) begin(peer netip.AddrPort) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +61,7 @@ func (s *Server) begin(peer netip.AddrPort) bool {
 	return true
 }
 
-// drop tells that a request is not answered, with the lock held.
+// drop logs that a request is not answered. The lock is held.
 func (s *Server) drop(peer netip.AddrPort) {
 	s.warn("tftp: too many transfers, request dropped", "peer", peer, "transfers", len(s.places.busy))
 }
@@ -78,15 +78,15 @@ func (s *Server) end(peer netip.AddrPort) {
 	less(p.peers, a)
 }
 
-// less counts one less.
+// less decrements a count, and removes it at 0.
 func less[K comparable](m map[K]int, k K) {
 	if m[k]--; m[k] <= 0 {
 		delete(m, k)
 	}
 }
 
-// lines keeps what every packet can cause from filling the log: of a kind one line a minute, with how many were left
-// out before it.
+// lines limits log lines that any packet can cause: one line of each kind a minute, with the number of lines that
+// were left out before it.
 type lines struct {
 	mu    sync.Mutex
 	kinds map[string]*line // as many as there are calls of warn

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A request that nobody acknowledges ends in seconds, however long the peer says that its time-out is.
+// A request without an acknowledgement ends in seconds, even if the peer names a long timeout.
 func TestUnacknowledgedEndsSoon(t *testing.T) {
 	s := &Server{Files: files(map[string][]byte{"f": content(5000)}), FirstAck: 300 * time.Millisecond}
 	addr, done := running(t, s)
@@ -31,7 +31,7 @@ func TestUnacknowledgedEndsSoon(t *testing.T) {
 	}
 }
 
-// A peer that acknowledges now and then does not keep its place for hours.
+// A peer that acknowledges only now and then does not keep its place for hours.
 func TestSlowPeerEnds(t *testing.T) {
 	for _, k := range []struct {
 		began time.Duration
@@ -53,8 +53,8 @@ func TestSlowPeerEnds(t *testing.T) {
 	}
 }
 
-// Made-up addresses take the places of their subnet, or of all that are not known; nodes that boot have others. What is
-// dropped costs a line.
+// Made-up addresses use the places of their subnet, or those of all unknown peers; booting nodes have other places. All
+// dropped requests together cost one log line.
 func TestKnownNodesHavePlaces(t *testing.T) {
 	var log bytes.Buffer
 	node := netip.MustParseAddr("127.0.0.200")

@@ -30,17 +30,18 @@ const (
 type Server struct {
 	Files        Files
 	Log          *slog.Logger   // nil: silent
-	Done         func(Transfer) // nil: nobody asks. Called once for each transfer, from its own goroutine
-	MaxBlock     int            // bytes of a block; larger wishes are cut down to it, so that no datagram is fragmented
+	Done         func(Transfer) // nil: no call. Called once for each transfer, from its own goroutine
+	MaxBlock     int            // bytes of a block; larger requests are cut to it, so that no datagram is fragmented
 	MaxWindow    int            // blocks of a window
 	Timeout      time.Duration  // before the first retransmission, unless the peer names its own
-	FirstAck     time.Duration  // without an acknowledgement for this long after its request a transfer is given up
+	FirstAck     time.Duration  // a transfer is given up without an acknowledgement for this long after its request
 	Retries      int            // retransmissions without an answer before a transfer is given up
-	MaxTransfers int            // at once; further requests are not answered, the peer asks again
+	MaxTransfers int            // at once; further requests are not answered, and the peer sends them again
 	MaxPerPeer   int            // at once for one address
-	MaxPerSubnet int            // at once for the addresses of one /24, of those that are not known
-	MaxUnknown   int            // at once for all that are not known; the other places are for those that are
-	// Known reports whether an address is a node's that boots; nil: none is. It is asked when places run out.
+	MaxPerSubnet int            // at once for the unknown addresses of one /24
+	MaxUnknown   int            // at once for all unknown addresses; the other places are for known ones
+	// Known reports whether an address belongs to a node that boots; nil: none does. It is called when places run
+	// out.
 	Known func(netip.Addr) bool
 
 	mu     sync.Mutex
@@ -69,7 +70,8 @@ func (s *Server) Serve(ctx context.Context, conn *net.UDPConn) error {
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	// A reply must come from the address that was asked; a socket on all addresses has to be told which it was.
+	// A reply must come from the address that the request was sent to. A socket on all addresses learns it from this
+	// control message.
 	pc := ipv4.NewPacketConn(conn)
 	haveDst := pc.SetControlMessage(ipv4.FlagDst, true) == nil
 	buf := make([]byte, 2048)
@@ -82,7 +84,7 @@ func (s *Server) Serve(ctx context.Context, conn *net.UDPConn) error {
 			if errors.Is(err, net.ErrClosed) {
 				return fmt.Errorf("serve TFTP: %w", err)
 			}
-			s.warn("tftp: read", "err", err) // an ICMP error of an earlier reply, for example
+			s.warn("tftp: packet cannot be read", "err", err) // an ICMP error of an earlier reply, for example
 			select {
 			case <-ctx.Done():
 			case <-time.After(readPause):
@@ -99,10 +101,10 @@ func (s *Server) Serve(ctx context.Context, conn *net.UDPConn) error {
 	}
 }
 
-// readPause keeps a socket that fails again and again from taking a processor.
+// readPause keeps a socket that fails again and again from using a whole processor.
 const readPause = 10 * time.Millisecond
 
-// packet decides on one datagram of the well-known port. Only requests belong here.
+// packet handles one datagram that arrived at the well-known port. Only read requests are served there.
 func (s *Server) packet(ctx context.Context, conn *net.UDPConn, b []byte, peer netip.AddrPort, local netip.Addr) {
 	refuse := func(code uint16, text string) {
 		_, _ = conn.WriteToUDPAddrPort(errorPacket(code, text), peer)

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// content is n bytes that differ from block to block.
+// content returns n bytes that differ from block to block.
 func content(n int) []byte {
 	b := make([]byte, n)
 	rng := rand.NewChaCha8([32]byte{1})
@@ -39,7 +39,7 @@ func files(m map[string][]byte) Files {
 	})
 }
 
-// running starts a server on loopback. Transfers are sent to the channel.
+// running starts a server on loopback. It reports finished transfers on the channel.
 func running(t *testing.T, s *Server) (*net.UDPAddr, <-chan Transfer) {
 	t.Helper()
 	done := make(chan Transfer, 100)
@@ -174,7 +174,7 @@ func TestLimits(t *testing.T) {
 	for range 5 {
 		p := newPeer(t, addr)
 		p.send([]byte("\x00\x01f\x00octet\x00"))
-		p.send([]byte("\x00\x01f\x00octet\x00")) // a repetition is the same transfer
+		p.send([]byte("\x00\x01f\x00octet\x00")) // a repeated request is the same transfer
 		peers = append(peers, p)
 	}
 	// The server works through its port in order: when this is answered, it has seen all the others.

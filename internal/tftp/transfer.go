@@ -22,7 +22,7 @@ const maxBackoff = 8 * time.Second
 
 var errGone = errors.New("peer does not answer any more")
 
-// transfer answers one request, from a port of its own, and accounts for it.
+// transfer answers one request from a port of its own, and reports the result.
 func (s *Server) transfer(ctx context.Context, req readRequest, peer netip.AddrPort, local netip.Addr) {
 	t := Transfer{Name: req.name, Peer: peer, Local: local, Started: time.Now()}
 	t.Err = s.answer(ctx, req, &t)
@@ -33,10 +33,10 @@ func (s *Server) transfer(ctx context.Context, req readRequest, peer netip.AddrP
 	switch {
 	case t.Err == nil:
 		s.log().
-			Debug("tftp: sent", "name", t.Name, "peer", peer, "bytes", t.Bytes, "took", t.Duration, "retries",
+			Debug("tftp: file sent", "name", t.Name, "peer", peer, "bytes", t.Bytes, "took", t.Duration, "retries",
 				t.Retries)
 	case t.Probe():
-		s.log().Debug("tftp: size asked", "name", t.Name, "peer", peer, "size", t.Size)
+		s.log().Debug("tftp: peer requested only the size", "name", t.Name, "peer", peer, "size", t.Size)
 	default:
 		s.warn("tftp: transfer failed", "name", fmt.Sprintf("%.80q", t.Name), "peer", peer, "bytes", t.Bytes, "err",
 			t.Err)
@@ -108,11 +108,11 @@ type sender struct {
 	t       *Transfer
 	block   int   // bytes
 	window  int   // blocks
-	last    int64 // number of the last block, which is shorter than block, perhaps empty
+	last    int64 // number of the last block, which is shorter than block and may be empty
 	timeout time.Duration
 	retries int
-	first   time.Duration // for the first acknowledgement
-	acked   bool          // it came
+	first   time.Duration // time limit of the first acknowledgement
+	acked   bool          // the first acknowledgement arrived
 	oack    []byte        // nil: the peer sent no option
 	out     []byte
 }
@@ -187,7 +187,7 @@ func (tx *sender) sendBlocks(first, end int64) error {
 	return nil
 }
 
-// due is until when a wait may last: not beyond the time that the transfer has.
+// due returns the deadline of a wait: after timeout, but not after the time limit of the transfer.
 func (tx *sender) due(timeout time.Duration) (time.Time, error) {
 	end := tx.t.Started.Add(leastTime + time.Duration(tx.t.Size)*time.Second/leastRate)
 	if !tx.acked {
@@ -203,8 +203,8 @@ func (tx *sender) due(timeout time.Duration) (time.Time, error) {
 	return end, nil
 }
 
-// exchange sends blocks first to end and waits until the peer acknowledges one of them, sending again when
-// it stays silent. It returns the acknowledged block.
+// exchange sends blocks first to end, and waits until the peer acknowledges one of them. It sends again while the
+// peer is silent. It returns the acknowledged block.
 func (tx *sender) exchange(first, end int64, send func() error) (int64, error) {
 	timeout := tx.timeout
 	heed := tx.window > 1
@@ -223,8 +223,7 @@ func (tx *sender) exchange(first, end int64, send func() error) (int64, error) {
 			heed = tx.window > 1
 			timeout = min(2*timeout, max(maxBackoff, tx.timeout))
 		case errors.Is(err, errGap):
-			// One repeated acknowledgement is heeded and the rest of its kind is not: a peer sends one for
-			// each block that follows the gap.
+			// Only the first repeated acknowledgement counts: a peer sends one for each block that follows the gap.
 			heed = false
 		default:
 			tx.acked = tx.acked || err == nil
@@ -235,10 +234,10 @@ func (tx *sender) exchange(first, end int64, send func() error) (int64, error) {
 	return 0, errGone
 }
 
-// errGap says that the peer acknowledged the block before the window: it missed the window's first block.
+// errGap means that the peer acknowledged the block before the window: it missed the window's first block.
 var errGap = errors.New("first block of the window lost")
 
-// await reads until an acknowledgement of the window comes. heed tells whether one of the block before the
+// await reads until the peer acknowledges a block of the window. heed: an acknowledgement of the block before the
 // window means a gap.
 func (tx *sender) await(first, end int64, heed bool, deadline time.Time) (int64, error) {
 	if err := tx.conn.SetReadDeadline(deadline); err != nil {
@@ -273,7 +272,7 @@ func (tx *sender) await(first, end int64, heed bool, deadline time.Time) (int64,
 	}
 }
 
-// gone turns the ICMP answer of a closed port into the peer's word that it wants no more.
+// gone turns the ICMP answer of a closed port into a PeerError: the peer wants no more.
 func gone(err error) error {
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return &PeerError{Code: codeUnknownTID, Message: "port closed"}

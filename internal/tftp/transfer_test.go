@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// peer is a client that does what a test says.
+// peer is a client that a test controls.
 type peer struct {
 	t      *testing.T
 	conn   *net.UDPConn
@@ -22,7 +22,7 @@ func newPeer(t *testing.T, server *net.UDPAddr) *peer {
 	return peerAt(t, server, net.IPv4(127, 0, 0, 1))
 }
 
-// peerAt is a peer with an address of its own.
+// peerAt returns a peer with an address of its own.
 func peerAt(t *testing.T, server *net.UDPAddr, ip net.IP) *peer {
 	t.Helper()
 	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: ip})
@@ -77,8 +77,8 @@ func (p *peer) silent(d time.Duration) {
 	}
 }
 
-// Windows as RFC 7440 section 4: only the last block is acknowledged; one that is lost is asked for by
-// acknowledging the one before it, once or for each block that follows.
+// Windows follow RFC 7440 section 4: the peer acknowledges only the last block. It requests a lost block again by
+// acknowledging the block before it, once or for each block that follows.
 func TestWindow(t *testing.T) {
 	want := content(10 * 512)
 	addr, done := running(t, &Server{Files: files(map[string][]byte{"f": want}), Timeout: 5 * time.Second})
@@ -216,7 +216,7 @@ func TestRollover(t *testing.T) {
 	}
 }
 
-// A stranger's packet to the port of a transfer changes nothing (RFC 1350 section 4).
+// A packet of another sender to the port of a transfer changes nothing (RFC 1350 section 4).
 func TestUnknownPeerIsIgnored(t *testing.T) {
 	addr, done := running(t, &Server{Files: files(map[string][]byte{"f": content(600)}), Timeout: 5 * time.Second})
 	p := newPeer(t, addr)

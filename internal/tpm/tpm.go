@@ -13,27 +13,27 @@ import (
 	"pando/internal/api"
 )
 
-// Device is the TPM behind the kernel's resource manager, which forgets our key when the file is closed.
+// Device is the TPM behind the kernel's resource manager, which drops our key when the file is closed.
 const Device = "/dev/tpmrm0"
 
-// What of TPM 2.0 is used (TCG, TPM 2.0 Library, part 2).
+// Constants of TPM 2.0 (TCG, TPM 2.0 Library, part 2).
 const (
 	tpmSessions      = 0x8002
 	tpmCreatePrimary = 0x131
 	tpmSign          = 0x15d
 	tpmOwner         = 0x40000001
-	tpmRetry         = 0x922 // and with it those that mean: not yet
+	tpmRetry         = 0x922 // TPM_RC_RETRY: not ready yet, like tpmTesting
 	tpmTesting       = 0x90a
 )
 
-// tpmTemplate is the key: ECDSA on P-256 with SHA-256, made in the TPM from the seed of its owner, unable to leave
-// it. The same template gives the same key at every boot, until somebody clears the TPM.
+// tpmTemplate describes the key: ECDSA on P-256 with SHA-256, derived in the TPM from its owner's seed, not
+// exportable. The same template gives the same key at every boot, until somebody clears the TPM.
 const tpmTemplate = "\x00\x23\x00\x0b\x00\x04\x04\x72\x00\x00\x00\x10\x00\x18\x00\x0b\x00\x03\x00\x10\x00\x00\x00\x00"
 
-// tpmAuth is the empty password.
+// tpmAuth is an authorization with the empty password.
 const tpmAuth = "\x00\x00\x00\x09\x40\x00\x00\x09\x00\x00\x00\x00\x00"
 
-// Prove signs a digest by the key of the machine's TPM.
+// Prove signs a digest with the key of the machine's TPM. device is the path of the TPM.
 func Prove(device string, digest [32]byte) (*api.TPMProof, error) {
 	fd, err := unix.Open(device, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -43,8 +43,8 @@ func Prove(device string, digest [32]byte) (*api.TPMProof, error) {
 	return signByTPM(tpmFile(fd), digest)
 }
 
-// tpmFile is a TPM's file, which takes a command whole and gives an answer whole. It is not put into the poller:
-// what the kernel does with a TPM's file that does not block differs.
+// tpmFile is a TPM's file. Each write is a whole command, each read a whole answer. It does not use Go's poller,
+// because kernels differ in their support of non-blocking TPM files.
 type tpmFile int
 
 // Write sends a command.
@@ -53,7 +53,7 @@ func (f tpmFile) Write(b []byte) (int, error) { return unix.Write(int(f), b) }
 // Read waits for the answer.
 func (f tpmFile) Read(b []byte) (int, error) { return unix.Read(int(f), b) }
 
-// signByTPM makes the key, and signs by it.
+// signByTPM derives the key and signs the digest with it.
 func signByTPM(tpm io.ReadWriter, digest [32]byte) (*api.TPMProof, error) {
 	made, err := askTPM(
 		tpm,
@@ -86,7 +86,7 @@ func signByTPM(tpm io.ReadWriter, digest [32]byte) (*api.TPMProof, error) {
 	return p, nil
 }
 
-// askTPM sends a command on a handle whose password is empty. A TPM that is still testing itself is asked again.
+// askTPM sends a command on a handle with the empty password. It retries while the TPM is still testing itself.
 func askTPM(tpm io.ReadWriter, command, handle uint32, parameters string) (tpmAnswer, error) {
 	b := binary.BigEndian.AppendUint16(nil, tpmSessions)
 	b = binary.BigEndian.AppendUint32(b, uint32(10+4+len(tpmAuth)+len(parameters)))
@@ -117,7 +117,7 @@ func askTPM(tpm io.ReadWriter, command, handle uint32, parameters string) (tpmAn
 	}
 }
 
-// tpmAnswer is what is left to read of an answer.
+// tpmAnswer is the unread rest of an answer. short: the answer ended too early.
 type tpmAnswer struct {
 	rest  []byte
 	short bool
@@ -146,7 +146,7 @@ func (a *tpmAnswer) bytes() []byte {
 	return nil
 }
 
-// point is a number of 32 bytes, of which a TPM may leave the first zeros out.
+// point returns a number of 32 bytes. A TPM may omit leading zeros.
 func (a *tpmAnswer) point() []byte {
 	b := a.bytes()
 	if len(b) > 32 {

@@ -19,7 +19,7 @@ import (
 	"pando/internal/api"
 )
 
-// startTPM is a TPM in software, whose seeds are in dir.
+// startTPM starts a software TPM, whose seeds are in dir.
 func startTPM(t *testing.T, dir string) io.ReadWriter {
 	t.Helper()
 	if _, err := exec.LookPath("swtpm"); err != nil {
@@ -42,7 +42,7 @@ func startTPM(t *testing.T, dir string) io.ReadWriter {
 	}
 	t.Cleanup(func() {
 		if err := c.Process.Signal(unix.SIGTERM); err == nil {
-			_ = c.Wait() // its status is that of a program that was told to end
+			_ = c.Wait() // it was told to end
 		}
 	})
 	for {
@@ -69,7 +69,7 @@ func verified(p *api.TPMProof, digest [32]byte) bool {
 		)
 }
 
-// A TPM has the same key at every boot, and another TPM another.
+// A TPM has the same key at every boot. Different TPMs have different keys.
 func TestSignByTPM(t *testing.T) {
 	dir := t.TempDir()
 	digest := sha256.Sum256([]byte("hello"))
@@ -98,7 +98,7 @@ func TestNoTPM(t *testing.T) {
 	}
 }
 
-// canned is a TPM that answers with what it is given.
+// canned is a TPM with prepared answers.
 type canned struct{ answers [][]byte }
 
 func (c *canned) Write(b []byte) (int, error) { return len(b), nil }
@@ -112,7 +112,7 @@ func (c *canned) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// FuzzTPM: whatever a TPM answers, there is a proof of the right form or an error.
+// FuzzTPM: any answer of a TPM leads to a proof of the right form or an error.
 func FuzzTPM(f *testing.F) {
 	good := append(
 		[]byte(
@@ -127,7 +127,7 @@ func FuzzTPM(f *testing.F) {
 	f.Add([]byte("\x80\x01\x00\x00\x00\x0a\x00\x00\x01\x01"), []byte{})
 	f.Fuzz(func(t *testing.T, made, signed []byte) {
 		if len(made) >= 10 && (made[8] == 9 || len(signed) >= 10 && signed[8] == 9) {
-			return // it would be asked again, with a pause
+			return // it would be retried, with a pause
 		}
 		p, err := signByTPM(&canned{[][]byte{made, signed}}, [32]byte{})
 		if err == nil && (len(p.Key) != 64 || len(p.Signature) != 64) {

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Span is one bar in a viewer of traces.
+// Span is one bar in a trace viewer.
 type Span struct {
-	Track  string // the line that it is drawn on; spans of a track that overlap get lines of their own
+	Track  string // the line that it is drawn on; overlapping spans of a track get further lines
 	Name   string
 	Start  time.Duration
 	Took   time.Duration // 0: a moment
@@ -22,8 +22,8 @@ type Process struct {
 	Spans []Span
 }
 
-// chromeEvent is one entry of the JSON trace event format that Chrome began with and Perfetto, Speedscope and
-// others read: "M" names something, "X" is a span and "i" a moment. Times are microseconds.
+// chromeEvent is one entry of the JSON trace event format of Chrome, which Perfetto, Speedscope and others read: "M"
+// names something, "X" is a span and "i" a moment. Times are microseconds.
 type chromeEvent struct {
 	Name  string            `json:"name"`
 	Phase string            `json:"ph"`
@@ -94,8 +94,7 @@ type lane struct {
 	spans []Span
 }
 
-// lanes distributes spans: a viewer takes spans of one line that overlap for calls within one another, which these
-// are not.
+// lanes distributes spans to lines without overlaps: a viewer shows overlapping spans of one line as nested calls.
 func lanes(spans []Span) []lane {
 	spans = slices.Clone(spans)
 	slices.SortStableFunc(spans, func(a, b Span) int { return int(a.Start - b.Start) })

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestChrome: what a viewer must be able to rely on. Every event has its fields, names come before use, and no two
-// spans of one line overlap.
+// TestChrome: viewers rely on these properties. Every event has its fields, names come before use, and no two spans of
+// one line overlap.
 func TestChrome(t *testing.T) {
 	spans := []Span{
 		{

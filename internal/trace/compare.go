@@ -6,28 +6,28 @@ import (
 	"time"
 )
 
-// Sure is the probability of chance below which a change is called real. It holds for all stages of one comparison
-// together (Holm's correction), so that one stage of fifteen is not reported by luck.
+// Sure is the largest probability of chance at which a change counts as real. It holds for all stages of one comparison
+// together (Holm's correction), so that luck in one of fifteen stages is not reported.
 const Sure = 0.01
 
-// Least is the smallest change that is reported. With many boots the test finds milliseconds.
+// The smallest change that is reported. With many boots the test finds changes of milliseconds.
 const (
 	LeastShare = 0.05
 	LeastTime  = 100 * time.Millisecond
 )
 
-// Change is how one part of a boot differs between two sets of boots, such as those of two versions.
+// Change is the difference of one part of a boot between two sets of boots, such as those of two versions.
 type Change struct {
 	Stage  Stage // "": the whole boot
 	Before Figures
 	After  Figures
 	Shift  time.Duration // how much longer the part takes afterwards: median of all differences (Hodges and Lehmann)
 	P      float64       // two-sided, of the rank-sum test of Mann and Whitney; 1 where there is nothing to compare
-	Real   bool          // more than noise, and more than a trifle
+	Real   bool          // more than noise, and not too small
 }
 
-// Compare reports how boots differ from earlier ones: the whole boot first, then each stage's part, in the order of a
-// boot. Boots that did not reach booted are left out.
+// Compare returns how boots differ from earlier ones: the whole boot first, then each stage's part, in the order of a
+// boot. It leaves out boots that did not reach booted.
 func Compare(before, after []Ends) []Change {
 	was, is := partsOf(before), partsOf(after)
 	out := []Change{newChange("", was[""], is[""])}
@@ -40,7 +40,7 @@ func Compare(before, after []Ends) []Change {
 	return out
 }
 
-// partsOf sorts the parts of many boots by stage; "" has the whole ones.
+// partsOf returns the durations of many boots by stage; "" has the whole boots.
 func partsOf(boots []Ends) map[Stage][]time.Duration {
 	out := map[Stage][]time.Duration{}
 	for _, b := range boots {
@@ -89,7 +89,7 @@ func judgeChanges(all []Change) {
 	})
 	for i, c := range stages {
 		if !decide(c, Sure/float64(len(stages)-i)) {
-			return // what is less likely than this one is no finding either
+			return // the next stages have larger p-values, so none of them is real
 		}
 	}
 }
@@ -111,10 +111,10 @@ func Culprit(all []Change) Stage {
 
 func abs(d time.Duration) time.Duration { return max(d, -d) }
 
-// mostPairs bounds the work of shift: beyond it, evenly chosen ones of the sorted values stand for all.
+// mostPairs bounds the work of shift. Beyond it, evenly chosen values of the sorted ones represent all.
 const mostPairs = 1 << 20
 
-// shift is the median of the differences between each of after and each of before.
+// shift returns the median of the differences between each value of after and each of before.
 func shift(before, after []time.Duration) time.Duration {
 	if len(before) == 0 || len(after) == 0 {
 		return 0
@@ -130,7 +130,7 @@ func shift(before, after []time.Duration) time.Duration {
 	return Percentile(all, 0.5)
 }
 
-// thin takes at most n values, evenly from the sorted ones.
+// thin returns at most n values, evenly chosen from the sorted ones.
 func thin(values []time.Duration, n int) []time.Duration {
 	sorted := slices.Sorted(slices.Values(values))
 	if len(sorted) <= n {

@@ -15,9 +15,8 @@ func ms(values ...int) []time.Duration {
 	return out
 }
 
-// TestRankSum: without ties, p is the part of all orders that are as extreme (2 of 20, 2 of 70, 174 of 252, 60 of
-// 1716); with them it is what the normal distribution says, worked out by hand: z =
-// (5.5-0.5)/sqrt(16/12*(9-30/56)).
+// TestRankSum: without ties, p is the share of orders that are as extreme (2 of 20, 2 of 70, 174 of 252, 60 of 1716).
+// With ties it is that of the normal distribution, calculated by hand: z = (5.5-0.5)/sqrt(16/12*(9-30/56)).
 func TestRankSum(t *testing.T) {
 	for _, c := range []struct {
 		a, b []time.Duration
@@ -40,7 +39,7 @@ func TestRankSum(t *testing.T) {
 	}
 }
 
-// The two ways agree where both are right.
+// Both methods agree where both are valid.
 func TestRankSumExactAndNormal(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
@@ -58,7 +57,7 @@ func TestRankSumExactAndNormal(t *testing.T) {
 	}
 }
 
-// someBoots makes n boots whose image takes so long, give or take a fifth.
+// someBoots returns n boots whose image takes a time, more or less by up to a fifth.
 func someBoots(r *rand.Rand, n int, image time.Duration) []Ends {
 	var out []Ends
 	for range n {
@@ -78,7 +77,8 @@ func someBoots(r *rand.Rand, n int, image time.Duration) []Ends {
 	return out
 }
 
-// TestCompare: a version that is slower in its own part is found out, and where; one that is not is left alone.
+// TestCompare finds a version that is slower in its own part, and the part. It does not report a version that is not
+// slower.
 func TestCompare(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	slower := Compare(someBoots(r, 12, 10*time.Second), someBoots(r, 15, 14*time.Second))
@@ -96,8 +96,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestCompareIsNotTakenIn: of two hundred comparisons of equal boots, some whole boots look changed, about as many
-// as Sure says, and all stages together not much more often.
+// TestCompareIsNotTakenIn: of two hundred comparisons of equal boots, about as many whole boots as Sure says look
+// changed, and all stages together not many more.
 func TestCompareIsNotTakenIn(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	whole, stages := 0, 0
@@ -119,7 +119,7 @@ func TestCompareIsNotTakenIn(t *testing.T) {
 	t.Logf("by chance: %d whole boots, stages of %d", whole, stages)
 }
 
-// TestParts: the parts of a boot add up to the whole, whatever the clocks did.
+// TestParts: the parts of a boot add up to the whole, whatever the clocks show.
 func TestParts(t *testing.T) {
 	e := Ends{
 		DHCP:     2 * time.Second,

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Encode returns an event as JSON of at most so many bytes: of one that is larger the longest texts are cut, the same
-// ones each time.
+// Encode returns an event as JSON of at most a number of bytes. If the event is larger, Encode cuts its longest texts,
+// always in the same way.
 func Encode(e Event, bytes int) ([]byte, error) {
 	body, err := json.Marshal(e)
 	for most := 1024; err == nil && len(body) > bytes && most > 0; most /= 2 {
 		e = clipped(e, most)
 		body, err = json.Marshal(e)
 	}
-	if err == nil && len(body) > bytes { // by their number
+	if err == nil && len(body) > bytes { // too many attributes or sources
 		e.Attrs, e.Bytes = nil, nil
 		body, err = json.Marshal(e)
 	}
@@ -25,7 +25,7 @@ func Encode(e Event, bytes int) ([]byte, error) {
 	return body, nil
 }
 
-// clipped returns an event without texts and names longer than most.
+// clipped returns an event with texts cut to most bytes, and without longer names.
 func clipped(e Event, most int) Event {
 	e.Message, e.Hint = cut(e.Message, most), cut(e.Hint, most)
 	e.Stage = Stage(cut(string(e.Stage), most))
@@ -41,7 +41,7 @@ func clipped(e Event, most int) Event {
 	return e
 }
 
-// cut ends a text after most bytes, and says so.
+// cut shortens a text to most bytes, and marks that with " ...".
 func cut(s string, most int) string {
 	if len(s) <= most {
 		return s

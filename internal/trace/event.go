@@ -14,7 +14,7 @@ type Stage string
 const (
 	DHCP       Stage = "dhcp"       // first DISCOVER of the firmware to its ACK
 	BootFile   Stage = "bootfile"   // boot loader sent by TFTP or HTTP
-	Script     Stage = "script"     // iPXE asked for its script
+	Script     Stage = "script"     // iPXE requested its script
 	Kernel     Stage = "kernel"     // kernel sent
 	Initramfs  Stage = "initramfs"  // drivers, agent and trust cpios sent
 	Init       Stage = "init"       // /init runs: origin of the node's clock
@@ -28,23 +28,23 @@ const (
 	Config     Stage = "config"     // config files in place
 	SwitchRoot Stage = "switchroot" // the image's init takes over
 	Booted     Stage = "booted"     // the image reached its default target
-	Shutdown   Stage = "shutdown"   // the node said that it goes down
+	Shutdown   Stage = "shutdown"   // the node reported its shutdown
 )
 
-// Rollout is the stage of events about a rollout. They are in the stream of events and in no timeline.
+// Rollout is the stage of events about a rollout. They are in the event stream but in no timeline.
 const Rollout Stage = "rollout"
 
-// Power is the stage of events about a node's power. They are in no timeline.
+// Power is the stage of events about a node's power. They are in the event stream but in no timeline.
 const Power Stage = "power"
 
-// Order is every stage in the order of a boot.
+// order has every stage in the order of a boot.
 var order = [...]Stage{DHCP, BootFile, Script, Kernel, Initramfs, Init, Modules, Link, Address, Register,
 	Manifest, Device, Root, Config, SwitchRoot, Booted, Shutdown}
 
 // Stages returns every stage in the order of a boot.
 func Stages() []Stage { return order[:] }
 
-// Rank is the place of s in the order of a boot, -1 for a mark that an image made itself.
+// Rank returns the place of s in the order of a boot, -1 for a mark that an image defines.
 func Rank(s Stage) int {
 	for i, o := range order {
 		if o == s {
@@ -62,12 +62,12 @@ const (
 	Begin Kind = "begin"
 	End   Kind = "end"
 	Fail  Kind = "fail" // Message says what failed, Hint what to do; the stage is retried
-	Info  Kind = "info" // a fact on the way: wrong bytes from a source, a server switched, a link lost
+	Info  Kind = "info" // a fact: wrong bytes from a source, another server used, a link lost
 )
 
 // Event is one record of a boot. Timeline, dashboard, gate and metrics are made of events only.
 type Event struct {
-	Seq     int64         `json:"seq,omitempty"`  // given by the registry, grows by one
+	Seq     int64         `json:"seq,omitempty"`  // assigned by the registry, increases by one
 	Time    time.Time     `json:"time"`           // server clock; for node events, Init's time plus Offset
 	Boot    fleet.BootID  `json:"boot,omitempty"` // "" before the boot has an id
 	Node    string        `json:"node,omitempty"`

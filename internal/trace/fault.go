@@ -5,66 +5,65 @@ import "time"
 // Fault is a kind of trouble that a boot can have.
 type Fault string
 
-// The faults that are told apart.
+// The faults that Diagnose distinguishes.
 const (
-	NoLease           Fault = "no-lease"           // nobody gave it an address
-	NoBootFile        Fault = "no-boot-file"       // there is none for its firmware
-	BootFileLost      Fault = "boot-file-lost"     // it was sent and did not arrive
-	NothingToBoot     Fault = "nothing-to-boot"    // its group has no image, or one that is not there
+	NoLease           Fault = "no-lease"           // no server gave it an address
+	NoBootFile        Fault = "no-boot-file"       // there is no boot file for its firmware
+	BootFileLost      Fault = "boot-file-lost"     // the boot file did not arrive
+	NothingToBoot     Fault = "nothing-to-boot"    // its group has no image, or one that does not exist
 	WrongArchitecture Fault = "wrong-architecture" // the version is for another processor
 	TransferBroken    Fault = "transfer-broken"    // kernel or initramfs was broken off
 	NoDriver          Fault = "no-driver"          // no network adapter has a driver
-	NoLink            Fault = "no-link"            // no cable, as far as the adapters tell
-	Refused           Fault = "refused"            // the server will not have it
-	SignatureRefused  Fault = "signature-refused"  // what it was to boot is not signed by whom it trusts
+	NoLink            Fault = "no-link"            // the adapters report no link
+	Refused           Fault = "refused"            // the server refused it
+	SignatureRefused  Fault = "signature-refused"  // no trusted key signed what it should boot
 	Unreachable       Fault = "unreachable"        // no source answers
 	DeviceFailed      Fault = "device-failed"      // the root device was not attached
 	MountFailed       Fault = "mount-failed"       // root or overlay was not mounted
 	NotPrepared       Fault = "not-prepared"       // config files were not put in place
-	NoInit            Fault = "no-init"            // the image has nothing to go on with
-	Panic             Fault = "kernel-panic"       // the kernel said so
-	RootLost          Fault = "root-lost"          // nobody answered reads of its root any more
-	StateAway         Fault = "state-away"         // what it keeps cannot be had
-	EmergencyMode     Fault = "emergency-mode"     // systemd went no further
-	UnitsFailed       Fault = "units-failed"       // it is up, and not all of it
-	GoneInFirmware    Fault = "gone-in-firmware"   // it has an address and asks for no boot file
-	GoneInLoader      Fault = "gone-in-loader"     // it has its boot file and asks for no script
-	GoneAfterScript   Fault = "gone-after-script"  // it has its script and asks for no kernel
-	GoneInKernel      Fault = "gone-in-kernel"     // it has kernel and initramfs, and is not heard of
+	NoInit            Fault = "no-init"            // the image's init does not start
+	Panic             Fault = "kernel-panic"       // the kernel reported a panic
+	RootLost          Fault = "root-lost"          // no source answered reads of its root any more
+	StateAway         Fault = "state-away"         // its node state is not available
+	EmergencyMode     Fault = "emergency-mode"     // systemd went into emergency mode
+	UnitsFailed       Fault = "units-failed"       // it is up, but units failed
+	GoneInFirmware    Fault = "gone-in-firmware"   // it has an address and does not request a boot file
+	GoneInLoader      Fault = "gone-in-loader"     // it has its boot file and does not request a script
+	GoneAfterScript   Fault = "gone-after-script"  // it has its script and does not request a kernel
+	GoneInKernel      Fault = "gone-in-kernel"     // it has kernel and initramfs, and does not report
 	Hangs             Fault = "hangs"              // it takes much longer than usual
-	NotStarted        Fault = "not-started"        // the image's init runs, and its default target is not reached
+	NotStarted        Fault = "not-started"        // the image's init runs, but does not reach its default target
 )
 
-// AttrPanic is the attribute of an event that tells of a kernel's panic.
+// AttrPanic is the attribute of an event that reports a kernel panic.
 const AttrPanic = "panic"
 
-// AttrRootLost is the attribute of an event that tells that a node restarts because nobody answers reads of its root.
+// AttrRootLost is the attribute of an event that reports that a node restarts because reads of its root get no answer.
 const AttrRootLost = "root_lost"
 
-// AttrOff is the attribute of the end of a boot whose machine switches itself off, and does not come back by itself.
+// AttrOff is the attribute of the end of a boot whose machine switches itself off and stays off.
 const AttrOff = "off"
 
-// AttrScriptAt is the attribute of an event that tells that iPXE runs and was told where its script is: the URL.
+// AttrScriptAt is the attribute of an event that reports that iPXE runs and was told where its script is: the URL.
 const AttrScriptAt = "script_at"
 
 // AttrArgs is the attribute of the end of stage Script that has the kernel arguments of the boot.
 const AttrArgs = "args"
 
-// AttrCache is the attribute of an event that tells of a node's cache on a disk: its device, or "none".
+// AttrCache is the attribute of an event that reports a node's cache on a disk: its device, or "none".
 const AttrCache = "cache"
 
-// AttrIncident is the attribute of an event that tells of something that went wrong below a node's root and was
-// dealt with: its kind.
+// AttrIncident is the attribute of an event that reports a repaired fault below a node's root: its kind.
 const AttrIncident = "incident"
 
-// WaitsFor begins what a node says of a boot that waits: the units and devices follow for which its systemd does.
+// WaitsFor begins the report of a waiting boot. The units and devices that systemd waits for follow.
 const WaitsFor = "systemd waits for "
 
-// Diagnosis is a fault of a boot: what happened, and what to do.
+// Diagnosis is a fault of a boot: what happened, and what to do about it.
 type Diagnosis struct {
 	Fault Fault
 	Stage Stage
-	Since time.Time // when the boot went on last, or when it failed
+	Since time.Time // when the boot last made progress, or when it failed
 	Text  string
 	Do    string
 }
@@ -72,14 +71,14 @@ type Diagnosis struct {
 // Facts is the input of Diagnose besides a boot's events.
 type Facts struct {
 	FailedUnits []string
-	Seen        time.Time // when the node was last heard of; zero: it is not known
+	Seen        time.Time // when the node was last seen; zero: unknown
 	// Usual is how long each stage usually takes, from the end of the stage before. A missing stage gets a default that
 	// suits most machines.
 	Usual map[Stage]time.Duration
 }
 
-// Diagnose finds what is wrong with a boot, from its events. It returns false for a boot without a fault, one that
-// waits in a queue or for an operator, and one that may only need a moment longer.
+// Diagnose returns the fault of a boot, found from its events. It returns false for a boot without a fault, one that
+// waits in a queue or for an operator, and one that may only need more time.
 func Diagnose(events []Event, facts Facts, now time.Time) (Diagnosis, bool) {
 	c := read(events)
 	if s := c.StateAt(facts, now); s != Failed && s != Degraded {
@@ -102,14 +101,14 @@ func Diagnose(events []Event, facts Facts, now time.Time) (Diagnosis, bool) {
 	return late(c, facts, now), true
 }
 
-// course is a boot as far as it came.
+// course is the progress of a boot, and what else its diagnosis needs.
 type course struct {
 	Progress
-	failure  Event  // of the stage that is broken
-	lastFact string // the last fact that was told of the furthest stage
+	failure  Event  // failure of the broken stage
+	lastFact string // the last reported fact of the furthest stage
 	panicked *Event
 	rootLost *Event
-	scriptAt string // where iPXE, which runs, was told that its script is
+	scriptAt string // URL of the script that iPXE was told
 }
 
 func read(events []Event) course {
@@ -143,7 +142,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// Faults are all that there are, for who explains them.
+// Faults returns all faults, for programs that explain them.
 func Faults() []Fault {
 	return []Fault{
 		NoLease,

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// eventsOf makes a boot of it in short: "dhcp+" began, "dhcp-" ended, "dhcp! text" failed, "dhcp? text" told a
-// fact; "@30s" lets time pass.
+// eventsOf returns the events of a short notation: "dhcp+" began, "dhcp-" ended, "dhcp! text" failed, "dhcp? text" is a
+// fact; "@30s" advances the clock.
 func eventsOf(t *testing.T, lines ...string) (events []Event, end time.Time) {
 	t.Helper()
 	now := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
@@ -34,7 +34,7 @@ func eventsOf(t *testing.T, lines ...string) (events []Event, end time.Time) {
 	return events, now
 }
 
-// Boots as far as they come.
+// Boots up to a stage.
 var (
 	toAddress  = []string{"dhcp+ pxe, bios", "dhcp-"}
 	toLoader   = append(toAddress, "bootfile+", "bootfile-")
@@ -71,7 +71,7 @@ func with(before []string, more ...string) []string {
 	return append(before[:len(before):len(before)], more...)
 }
 
-// TestDiagnose: every fault, from the events that it shows itself by.
+// TestDiagnose: every fault is found from its events.
 func TestDiagnose(t *testing.T) {
 	usual := map[Stage]time.Duration{
 		BootFile:   4 * time.Second,
@@ -118,16 +118,16 @@ func TestDiagnose(t *testing.T) {
 		{"no driver", with(toKernel, "init-", "modules+", "modules-", "link+", "link! no wired network adapter "+
 			"appeared (tried: none)"), nil, nil, NoDriver, "no wired network adapter", "firmware-"},
 		{"no drivers at all", with(toKernel, "init-", "modules+", "modules! read /lib/modules: no such "+
-			"file"), nil, nil, NoDriver, "no such file", "build it anew"},
+			"file"), nil, nil, NoDriver, "no such file", "build it again"},
 		{"no link", with(toKernel, "init-", "link+", "link! no network link (tried: eth0, 15 s "+
 			"each)"), nil, nil, NoLink, "eth0", "switch port"},
 		{"no lease in the initramfs", with(toKernel, "init-", "link-", "address+", "address! no DHCP "+
 			"answer"), nil, nil, NoLease, "after its kernel had started", "VLAN"},
-		{"hello refused", with(toKernel, "init-", "address-", "hello+", "hello! say hello to the server: hello "+
-			"refused: token already used"), nil, nil, Refused, "token already used", "reboot"},
+		{"registration refused", with(toKernel, "init-", "address-", "hello+", "hello! register with the server: "+
+			"registration refused: token already used"), nil, nil, Refused, "token already used", "reboot"},
 		{"another server's word", with(toKernel, "init-", "address-", "hello+", "hello! check assignment: wrong "+
 			"signature"), nil, nil, SignatureRefused, "wrong signature", "another Pando"},
-		{"control channel closed", with(toKernel, "init-", "address-", "hello+", "hello! say hello to the server: "+
+		{"control port closed", with(toKernel, "init-", "address-", "hello+", "hello! register with the server: "+
 			"dial tcp 10.0.0.1:8443: i/o timeout"), nil, nil, Unreachable, "8443", "firewall"},
 		{"signature refused", with(toRegister, "manifest+", "manifest! http://10.0.0.1:8480: signature: no trusted "+
 			"key made it"), nil, nil, SignatureRefused, "no trusted key", "pando key"},
@@ -180,7 +180,7 @@ func TestDiagnose(t *testing.T) {
 		{"went down", with(toUp, "shutdown-", "@1h"), nil, usual, "", "", ""},
 		{"lost its root", with(toUp, "shutdown! nobody answers"), nil, usual, RootLost, "nobody", "memory"},
 		{"went down early", with(toSystemd, "shutdown- it goes down"), nil, nil, NotStarted, "it goes down", "console"},
-		{"began anew", with(toKernel, "shutdown! anew"), nil, usual, GoneInKernel, "not heard of since; anew", "panic"},
+		{"began again", with(toKernel, "shutdown! new"), nil, usual, GoneInKernel, "not heard of since; new", "panic"},
 	} {
 		events, now := eventsOf(t, tt.boot...)
 		d, ok := Diagnose(events, Facts{FailedUnits: tt.units, Usual: tt.usual}, now)
@@ -201,7 +201,22 @@ func TestDiagnose(t *testing.T) {
 	}
 }
 
-// TestAHintOfTheFailureWins: who failed knows best.
+// A closed port of the server is not taken for a refusal by the server, and no refusal for a closed port.
+func TestRefusedByServerOrPort(t *testing.T) {
+	for failure, want := range map[string]Fault{
+		"register with the server: registration refused: unknown token":                           Refused,
+		"token already used: second registration from 10.0.0.9":                                   Refused,
+		"registration from 10.0.0.9 refused: no DHCP exchange gave 52:54:00:01:00:01 its address": Refused,
+		"register with the server: dial tcp 10.0.0.1:8443: connect: connection refused":           Unreachable,
+	} {
+		events, now := eventsOf(t, with(toKernel, "init-", "address-", "hello+", "hello! "+failure)...)
+		if d, ok := Diagnose(events, Facts{}, now); !ok || d.Fault != want {
+			t.Errorf("%q: %v %s, want %s", failure, ok, d.Fault, want)
+		}
+	}
+}
+
+// TestAHintOfTheFailureWins: the hint of a failure is preferred to the general one.
 func TestAHintOfTheFailureWins(t *testing.T) {
 	events, now := eventsOf(t, with(toRegister, "root+", "root! mount erofs: invalid argument")...)
 	events[len(events)-1].Hint = "this one knows"
@@ -210,7 +225,7 @@ func TestAHintOfTheFailureWins(t *testing.T) {
 	}
 }
 
-// TestRetriesAreNoProgress: a stage that fails, waits and tries again does not look alive by that.
+// TestRetriesAreNoProgress: a stage that fails, waits and tries again makes no progress.
 func TestRetriesAreNoProgress(t *testing.T) {
 	events, now := eventsOf(t, with(toRegister, "manifest-", "device+")...)
 	for range 20 {
@@ -222,8 +237,8 @@ func TestRetriesAreNoProgress(t *testing.T) {
 	}
 }
 
-// A machine whose iPXE was told where its script is and never came is explained with a firewall, not with Secure Boot;
-// one that got no address with why.
+// If iPXE was told where its script is and did not request it, the diagnosis is a firewall, not Secure Boot. If it got
+// no address, the diagnosis says why.
 func TestDiagnoseSaysWhatWasSeen(t *testing.T) {
 	at := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	event := func(after time.Duration, stage Stage, kind Kind, message, script string) Event {

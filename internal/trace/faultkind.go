@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// known is a failure that is recognized by its stage and by what it says.
+// known describes a failure that is recognized by its stage and its message.
 type known struct {
 	stage Stage
-	says  string // a part of its message; "": whatever it says
+	says  string // a part of its message; "": any message
 	fault Fault
 	text  string // what happened, before the message
-	do    string // what to do, unless the failure itself says better
+	do    string // what to do if the failure has no hint of its own
 }
 
-// knowns are looked through in this order.
+// knowns are the known failures. The first that matches counts.
 var knowns = []known{
 	{DHCP, "", NoLease, "got no address", "look at the range that is given out, and at `pando doctor`"},
 	{BootFile, "no boot file for", NoBootFile, "its firmware can be given nothing to start",
@@ -62,10 +62,10 @@ var knowns = []known{
 		"",
 		NoDriver,
 		"its drivers were not loaded",
-		"is the kernel's modules package in the image? build it anew",
+		"is the kernel's modules package in the image? build it again",
 	},
 	{Link, "no wired network adapter", NoDriver, "no network adapter has a driver",
-		"add the driver's package (firmware-*) to the recipe and build the image anew; `pando node show` names " +
+		"add the driver's package (firmware-*) to the recipe and build the image again; `pando node show` names " +
 			"adapters without one"},
 	{
 		Link,
@@ -84,7 +84,7 @@ var knowns = []known{
 	},
 	{
 		Register,
-		"refused",
+		"registration", // not "refused": so is a connection to a closed port
 		Refused,
 		"the server did not take it for the node it says it is",
 		"reboot it; if that goes on, look who else has its address",
@@ -146,7 +146,7 @@ var knowns = []known{
 		"its config files were not put in place",
 		"is the writable memory of the node large enough (write limit of its group)?",
 	},
-	{SwitchRoot, "", NoInit, "the image's init does not start", "install systemd-sysv in the image and build it anew"},
+	{SwitchRoot, "", NoInit, "the image's init does not start", "install systemd-sysv in the image and build it again"},
 	{
 		Booted,
 		"node state",
@@ -165,7 +165,7 @@ var knowns = []known{
 	},
 }
 
-// ended is for a boot that is over before its default target: the machine went down, or began anew.
+// ended returns the diagnosis of a boot that ended before its default target: the machine went down, or started again.
 func ended(c course) Diagnosis {
 	s, gone := silences[c.Stage]
 	d := Diagnosis{Fault: s.fault, Stage: c.Broken, Since: c.failure.Time, Text: s.text + "; " + c.Failure, Do: s.do}
@@ -181,7 +181,7 @@ func ended(c course) Diagnosis {
 	return d
 }
 
-// broken names a boot's failure.
+// broken returns the diagnosis of a failed boot.
 func broken(c course) Diagnosis {
 	if c.failure.Stage == Shutdown {
 		return ended(c)
@@ -211,14 +211,14 @@ func unitsFailed(c course, units []string) Diagnosis {
 		"systemctl status " + units[0] + " on the node"}
 }
 
-// silence is what it means when nothing comes after a stage.
+// silence is the meaning of no event after a stage.
 type silence struct {
 	fault Fault
 	text  string
 	do    string
 }
 
-// silences are the stages of firmware and boot loader, after which a machine may simply be gone.
+// silences has the stages of firmware and boot loader, after which a machine may simply be gone.
 var silences = map[Stage]silence{
 	DHCP: {GoneInFirmware, "got an address and then asked for no boot file",
 		"is network boot first in its firmware's order, and Secure Boot off? did another boot server answer? " +
@@ -241,23 +241,23 @@ var silences = map[Stage]silence{
 			"port 8443 of the server"},
 }
 
-// scriptUnreached is what to do when iPXE runs and its request for the script does not arrive.
+// scriptUnreached is the hint if iPXE runs and its request for the script does not arrive.
 const scriptUnreached = "does a firewall on the server or on the way keep its port (8480) closed? `pando doctor` as " +
 	"root probes it; has the machine another address than that network's?"
 
-// patience is how long a stage may take where nothing is known of the usual.
+// patience is how long a stage may take if its usual time is unknown.
 var patience = map[Stage]time.Duration{Kernel: 3 * time.Minute, Initramfs: 3 * time.Minute, Booted: 10 * time.Minute}
 
-// Patience: how many times the usual a stage may take, and the least that it is given.
+// How long a stage may take: a multiple of its usual time, and bounds.
 const (
 	usualTimes     = 3
 	usualLeast     = 45 * time.Second
 	usualElse      = 2 * time.Minute
-	addressInVain  = time.Minute // firmware asks for about half a minute
+	addressInVain  = time.Minute // firmware tries for about half a minute
 	longestSilence = 15 * time.Minute
 )
 
-// allowed is how long a stage may take.
+// allowed returns how long a stage may take.
 func (f Facts) allowed(s Stage) time.Duration {
 	if u := f.Usual[s]; u > 0 {
 		return min(max(usualTimes*u, usualLeast), max(longestSilence, usualTimes*u))
@@ -265,7 +265,7 @@ func (f Facts) allowed(s Stage) time.Duration {
 	return cmp.Or(patience[s], usualElse)
 }
 
-// silent is how long a node is not heard of as a rule, from its kernel's start until its first report.
+// silent returns how long a node usually sends nothing, from its kernel's start until its first report.
 func (f Facts) silent() (sum time.Duration) {
 	for _, s := range []Stage{Init, Modules, Link, Address, Register} {
 		sum += f.Usual[s]
@@ -273,11 +273,11 @@ func (f Facts) silent() (sum time.Duration) {
 	return sum
 }
 
-// SilentAfter is how long after its last sign a node that was up counts as silent: one that lives reports about once a
+// SilentAfter is how long after its last report a booted node counts as silent. A running node reports about once a
 // minute.
 const SilentAfter = 4 * time.Minute
 
-// isLate judges a boot that is on its way by how long nothing new has come.
+// isLate reports whether a boot has made no progress for too long.
 func (p Progress) isLate(facts Facts, now time.Time) bool {
 	if p.Waits {
 		return false
@@ -286,7 +286,7 @@ func (p Progress) isLate(facts Facts, now time.Time) bool {
 	return quiet > longest
 }
 
-// quiet is which stage a boot on its way is to go on with, how long nothing new has come, and how long that may last.
+// quiet returns the stage that a boot should reach next, how long it has made no progress, and how long that may last.
 func (p Progress) quiet(facts Facts, now time.Time) (next Stage, quiet, longest time.Duration) {
 	at, open := p.Stage, p.Kinds.of(p.Stage) == Begin
 	quiet = now.Sub(later(p.Moved, p.Started))
@@ -303,7 +303,7 @@ func (p Progress) quiet(facts Facts, now time.Time) (next Stage, quiet, longest 
 	return next, quiet, facts.allowed(next)
 }
 
-// late says what it means that nothing new has come of a boot that is on its way.
+// late returns the diagnosis of a boot that has made no progress for too long.
 func late(c course, facts Facts, now time.Time) Diagnosis {
 	at, open := c.Stage, c.Kinds.of(c.Stage) == Begin
 	next, quiet, _ := c.quiet(facts, now)
@@ -354,7 +354,7 @@ func late(c course, facts Facts, now time.Time) Diagnosis {
 	return d
 }
 
-// after is the next stage of a boot that this machine's boots have, or the next of all.
+// after returns the next stage that boots of this machine usually have, or the next of all stages.
 func after(s Stage, usual map[Stage]time.Duration) Stage {
 	all := order[:Rank(Booted)+1]
 	i := Rank(s) + 1

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Gap is a time in a boot in which no stage was under way, with what is known of it.
+// Gap is a time in a boot without a running stage, with what is known of it.
 type Gap struct {
 	Start, Took time.Duration
 	Before      Stage // the stage that came next
@@ -17,11 +17,11 @@ type Gap struct {
 
 // Bounds of gaps.
 const (
-	gapLeast = 3 * time.Second // shorter ones are not worth a line
-	gapUnits = 3               // units that are named in a gap
+	gapLeast = 3 * time.Second // shorter gaps are not shown
+	gapUnits = 3               // units that the text of a gap names
 )
 
-// gapTexts are what happens before a stage begins, as a rule.
+// gapTexts say what usually happens before a stage begins.
 var gapTexts = map[Stage]string{
 	BootFile:  "the firmware has its address and asks for a boot file",
 	Script:    "the boot loader starts, brings its network up and asks for its script",
@@ -30,8 +30,8 @@ var gapTexts = map[Stage]string{
 	Init:      "the kernel starts and unpacks its initramfs",
 }
 
-// Gaps are the times up to booted in which no stage was under way, and what ran in them: units of systemd (spans on the
-// timeline), what the node said, or what happens there as a rule.
+// Gaps returns the times up to booted without a running stage, and what ran in them: units of systemd (spans on the
+// timeline), what the node reported, or what usually happens there.
 func (t Timeline) Gaps(units []Span, events []Event) []Gap {
 	kernel, clock := KernelStart(events)
 	var out []Gap
@@ -42,7 +42,7 @@ func (t Timeline) Gaps(units []Span, events []Event) []Gap {
 			continue
 		}
 		next := s.Start
-		if s.Stage == Booted { // it only ends: what failed on the way there is no begin
+		if s.Stage == Booted { // booted has no begin event: a failure before it does not count as one
 			next += s.Duration
 		}
 		if took := next - end; took >= gapLeast && end > 0 {
@@ -64,10 +64,10 @@ func (t Timeline) Gaps(units []Span, events []Event) []Gap {
 	return out
 }
 
-// tenths is a time to a tenth of a second.
+// tenths returns a time to a tenth of a second.
 func tenths(d time.Duration) string { return d.Round(100 * time.Millisecond).String() }
 
-// unitsIn names the units that took most of a gap, and the longest part of it in which none was starting.
+// unitsIn names the units that took most of a gap, and the longest part of the gap in which no unit was starting.
 func unitsIn(g Gap, units []Span) string {
 	type part struct {
 		name       string
@@ -105,7 +105,7 @@ func unitsIn(g Gap, units []Span) string {
 	return text + "; " + none
 }
 
-// reportedIn are the facts that the node told in a gap.
+// reportedIn returns what the node reported in a gap that systemd waits for.
 func reportedIn(g Gap, started time.Time, events []Event) (out []string) {
 	for _, e := range events {
 		at := e.Time.Sub(started)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Every longer time between two stages says what ran in it.
+// Every longer time between two stages has a text that says what ran in it.
 func TestGaps(t *testing.T) {
 	at := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	var events []Event

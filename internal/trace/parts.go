@@ -2,10 +2,10 @@ package trace
 
 import "time"
 
-// Ends is when the stages of a boot were over, since its first event. A stage that did not end is not in it.
+// Ends has the times at which the stages of a boot ended, since its first event. A stage that did not end is missing.
 type Ends map[Stage]time.Duration
 
-// Ends returns when the stages of a timeline ended, up to booted. What the node reported later is no part of its boot.
+// Ends returns when the stages of a timeline ended, up to booted. Later reports of the node do not belong to its boot.
 func (t Timeline) Ends() Ends {
 	out := Ends{}
 	for _, s := range t.Steps {
@@ -16,7 +16,7 @@ func (t Timeline) Ends() Ends {
 	return out
 }
 
-// Total is the whole boot, to its default target; false: it did not get there.
+// Total returns the duration of the whole boot, to its default target; false if the boot did not get there.
 func (e Ends) Total() (time.Duration, bool) {
 	d, ok := e[Booted]
 	return d, ok
@@ -29,10 +29,10 @@ type Part struct {
 	Took  time.Duration
 }
 
-// usualFrom is how many boots make a habit.
+// usualFrom is how many boots are needed for a usual time.
 const usualFrom = 3
 
-// Usual is how long stages take as a rule: what 95 of 100 boots need. A stage that few boots had has no rule.
+// Usual returns how long stages usually take: the 95th percentile. Stages that few boots had are left out.
 func Usual(boots []Ends) map[Stage]time.Duration {
 	took := map[Stage][]time.Duration{}
 	for _, b := range boots {
@@ -49,9 +49,8 @@ func Usual(boots []Ends) map[Stage]time.Duration {
 	return out
 }
 
-// Parts cuts a boot into one part per stage, in order and without gaps: a part lasts from the end of the stage before
-// to the end of its own. So the start of the kernel counts for init, that of the image for booted, and the parts add up
-// to the whole boot.
+// Parts returns one part per stage, in order and without gaps: a part lasts from the end of the stage before to the end
+// of its own. So the kernel's start counts for init, that of the image for booted. The parts add up to the whole boot.
 func (e Ends) Parts() []Part {
 	var out []Part
 	var at time.Duration

@@ -17,16 +17,16 @@ func Percentile(values []time.Duration, p float64) time.Duration {
 	return sorted[min(max(rank, 1), len(sorted))-1]
 }
 
-// Figures tell how long something took in many boots.
+// Figures say how long something took in many boots.
 type Figures struct {
 	Stage              Stage // "" for the whole boot
-	Count              int   // boots that ended it
+	Count              int   // boots in which it ended
 	P50, P90, P95, P99 time.Duration
 	Max                time.Duration
 }
 
-// Summarize reports how long the stages took in many boots, in the order of a boot. Stages that no boot ended are
-// left out.
+// Summarize returns how long the stages took in many boots, in the order of a boot. It leaves out stages that ended in
+// no boot.
 func Summarize(boots []Timeline) []Figures {
 	took := make(map[Stage][]time.Duration)
 	for _, b := range boots {
@@ -45,7 +45,7 @@ func Summarize(boots []Timeline) []Figures {
 	return out
 }
 
-// NewFigures condenses durations.
+// NewFigures returns the Figures of durations.
 func NewFigures(s Stage, d []time.Duration) Figures {
 	return Figures{
 		Stage: s,

@@ -5,52 +5,52 @@ import (
 	"time"
 )
 
-// State is where a boot is as a whole.
+// State is the state of a boot as a whole.
 type State string
 
 // The states of a boot.
 const (
-	Booting State = "booting" // on its way
+	Booting State = "booting" // under way
 	Failed  State = "failed"  // a stage failed and has not succeeded since
 	Up      State = "booted"  // the image reached its default target
-	Down    State = "down"    // the node said that it goes down
+	Down    State = "down"    // the node reported its shutdown
 
-	// What StateAt makes of these.
+	// Only StateAt returns these.
 	Degraded State = "degraded" // booted, and units failed
-	Silent   State = "silent"   // booted, and not heard of for SilentAfter
+	Silent   State = "silent"   // booted, but no report for SilentAfter
 )
 
-// Reached reports whether a boot came to its default target, and its node has not said since that it goes down.
+// Reached reports whether a boot reached its default target and its node has not reported its shutdown since.
 func (s State) Reached() bool { return s == Up || s == Degraded || s == Silent }
 
-// Runs is Reached for a node that is heard of.
+// Runs reports whether a boot reached its default target and its node still reports.
 func (s State) Runs() bool { return s == Up || s == Degraded }
 
-// SourceK is the source under which bytes sent before Init are counted: boot loader, kernel and initramfs. The
-// node counts those after Init, by where they came from.
+// SourceK is the source of bytes sent before Init: boot loader, kernel and initramfs. The node counts later bytes by
+// their source.
 const SourceK = "k"
 
 // Progress is the summary of one boot, updated by each of its events. The zero value is a boot without events.
 type Progress struct {
 	State   State            `json:"state"`
-	Stage   Stage            `json:"stage"`             // the furthest it reached; marks do not count
+	Stage   Stage            `json:"stage"`             // the furthest stage it reached; marks do not count
 	Started time.Time        `json:"started"`           // its first event
 	Updated time.Time        `json:"updated"`           // its last event
-	Ready   time.Time        `json:"ready,omitzero"`    // it was booted
-	Broken  Stage            `json:"broken,omitempty"`  // the stage that failed and is not fixed
+	Ready   time.Time        `json:"ready,omitzero"`    // when it was booted
+	Broken  Stage            `json:"broken,omitempty"`  // the stage that failed and has not succeeded since
 	Failure string           `json:"failure,omitempty"` // what failed there
 	Hint    string           `json:"hint,omitempty"`    // what to do about it
 	Bytes   map[string]int64 `json:"bytes,omitempty"`   // by source
-	Panic   bool             `json:"panic,omitempty"`   // its kernel said that it panicked
+	Panic   bool             `json:"panic,omitempty"`   // its kernel panicked
 	Off     bool             `json:"off,omitempty"`     // it switched itself off before it was up
-	Lost    bool             `json:"lost,omitempty"`    // it restarts because nobody answers reads of its root
-	Cache   string           `json:"cache,omitempty"`   // AttrCache, as it was said last
-	Moved   time.Time        `json:"moved,omitzero"`    // something happened that had not been said before
-	Kinds   kinds            `json:"kinds,omitempty"`   // of the last event of each stage
-	Waits   bool             `json:"waits,omitempty"`   // in the queue for kernel and initramfs, or for its adoption
+	Lost    bool             `json:"lost,omitempty"`    // it restarts because reads of its root get no answer
+	Cache   string           `json:"cache,omitempty"`   // the last reported AttrCache
+	Moved   time.Time        `json:"moved,omitzero"`    // when it last made progress
+	Kinds   kinds            `json:"kinds,omitempty"`   // kind of the last event of each stage
+	Waits   bool             `json:"waits,omitempty"`   // it waits in the admission queue, or for its adoption
 }
 
-// kinds has the last kind of each stage that is no Info: two bits each.
+// kinds has the kind of each stage's last event that is no Info: two bits for each stage.
 type kinds uint64
 
 var kindCodes = [...]Kind{"", Begin, End, Fail}
@@ -71,7 +71,7 @@ func (k *kinds) set(s Stage, kind Kind) {
 	}
 }
 
-// Elapsed is the time from the first event to booted, or to the last event while it is not booted.
+// Elapsed returns the time from the first event to booted, or to the last event of a boot that is not booted.
 func (p Progress) Elapsed() time.Duration {
 	if !p.Ready.IsZero() {
 		return p.Ready.Sub(p.Started)
@@ -79,7 +79,7 @@ func (p Progress) Elapsed() time.Duration {
 	return p.Updated.Sub(p.Started)
 }
 
-// Apply folds the next event in.
+// Apply updates the progress with the next event.
 func (p *Progress) Apply(e Event) {
 	if p.State == "" {
 		p.State = Booting
@@ -105,7 +105,7 @@ func (p *Progress) Apply(e Event) {
 	p.judge(e)
 }
 
-// move notes whether the boot goes on with an event, or waits for somebody else.
+// move records whether an event is progress, and whether the boot waits for others.
 func (p *Progress) move(e Event) {
 	if e.Kind == Info {
 		p.Waits = p.Waits || e.Stage == Script && p.Kinds.of(Script) == Begin
@@ -126,9 +126,9 @@ func (p *Progress) move(e Event) {
 	p.Kinds.set(e.Stage, e.Kind)
 }
 
-// StateAt is how a boot is at a moment, in the one word that lists, pages, metrics and statistics have for it: what its
-// events say, unless it is not heard of any more, hangs, or runs with failed units. Where it is Failed or Degraded
-// Diagnose has what is wrong.
+// StateAt returns the state of a boot at a moment, which lists, pages, metrics and statistics show: the state by its
+// events, unless the node no longer reports, the boot hangs, or units failed. If it is Failed or Degraded, Diagnose
+// returns the cause.
 func (p Progress) StateAt(facts Facts, now time.Time) State {
 	switch {
 	case p.State == "":
@@ -149,7 +149,7 @@ func (p Progress) StateAt(facts Facts, now time.Time) State {
 	return p.State
 }
 
-// Ended is how a boot ended that is not its node's latest any more.
+// Ended returns how a boot ended that is no longer its node's latest.
 func (p Progress) Ended() State {
 	if p.Lost || p.Panic {
 		return Failed
@@ -157,19 +157,19 @@ func (p Progress) Ended() State {
 	return p.State
 }
 
-// judge changes the state.
+// judge updates the state.
 func (p *Progress) judge(e Event) {
 	switch {
 	case e.Stage == Shutdown && p.State == Up:
 		p.State = Down
-	case e.Stage == Shutdown && p.State == Booting: // one that failed stays so
+	case e.Stage == Shutdown && p.State == Booting: // a failed boot stays failed
 		p.State, p.Failure, p.Hint = Failed, cmp.Or(e.Message, "it went down"), e.Hint
 		p.Broken = order[min(max(Rank(p.Stage)+1, 0), Rank(Booted))]
 	case e.Stage == Shutdown:
 	case p.State == Down:
-		// Reports that were on their way when the node went down.
+		// These are reports that were under way when the node went down.
 	case e.Kind == Fail:
-		if p.State != Up { // what fails later has a unit of its own to show for it
+		if p.State != Up { // a later failure shows as a failed unit
 			p.State, p.Broken, p.Failure, p.Hint = Failed, e.Stage, e.Message, e.Hint
 		}
 	case e.Stage == Booted && e.Kind == End:
@@ -183,7 +183,7 @@ func (p *Progress) judge(e Event) {
 
 func (p *Progress) clearFailure() { p.Broken, p.Failure, p.Hint = "", "", "" }
 
-// count adds bytes. The server reports those of one transfer, the node its totals.
+// count adds the bytes of an event. The server reports those of one transfer, the node its totals.
 func (p *Progress) count(e Event) {
 	for source, n := range e.Bytes {
 		if p.Bytes == nil {

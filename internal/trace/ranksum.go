@@ -7,10 +7,9 @@ import (
 	"time"
 )
 
-// rankSum is the two-sided p-value of the Mann-Whitney rank-sum test: how likely two samples from one distribution
-// differ in rank at least this much. It assumes no distribution, because boot times have a long tail. Small samples
-// without ties are counted exactly, others by the normal approximation with tie correction. It is 1 if a sample is
-// empty.
+// rankSum returns the two-sided p-value of the Mann-Whitney rank-sum test, 1 if a sample is empty. The test assumes no
+// distribution, because boot times have a long tail. Small samples without ties are counted exactly, others use the
+// normal approximation with tie correction.
 func rankSum(a, b []time.Duration) float64 {
 	if len(a) == 0 || len(b) == 0 {
 		return 1
@@ -23,12 +22,11 @@ func rankSum(a, b []time.Duration) float64 {
 	return normalP(u, n, m, ties)
 }
 
-// exactMost is the largest sample that is counted exactly: 40 choose 20 is 137,846,528,820, which float64 represents
-// exactly.
+// exactMost is the size of the largest sample that is counted exactly: float64 represents 40 choose 20 exactly.
 const exactMost = 20
 
-// uStatistic is how many pairs there are in which the value of b is the larger one; an equal pair counts half. ties
-// is the sum of t^3-t over groups of t equal values.
+// uStatistic returns the number of pairs in which the value of b is larger; an equal pair counts half. ties is the sum
+// of t^3-t over groups of t equal values.
 func uStatistic(a, b []time.Duration) (u, ties float64) {
 	type value struct {
 		d     time.Duration
@@ -61,7 +59,7 @@ func uStatistic(a, b []time.Duration) (u, ties float64) {
 	return u, ties
 }
 
-// exactP counts in how many of all orders of n and m values U is as far from its middle as u, or farther.
+// exactP returns the share of all orders of n and m values in which U is at least as far from its middle as u.
 func exactP(u float64, n, m int) float64 {
 	// ways[j][k]: orders of i values of one and j of the other sample with U = k.
 	ways := make([][]float64, m+1)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Read is one request of a boot to its root file system.
+// Read is one read request of a boot to its root file system.
 type Read struct {
 	Start, Blocks uint32        // in blocks of 4,096 bytes
 	At            time.Duration // since the device was attached, in whole milliseconds
@@ -17,8 +17,7 @@ type Read struct {
 // End is the block after the last one of the request.
 func (r Read) End() uint64 { return uint64(r.Start) + uint64(r.Blocks) }
 
-// MaxReads is the limit of an encoded read trace, in bytes: more than 40,000 requests. A node records 32,768. A
-// server's boot makes about 1,500, a desktop's about ten thousand.
+// MaxReads is the limit of an encoded read trace, in bytes: more than 40,000 requests. A node records at most 32,768.
 const MaxReads = 256 << 10
 
 const (
@@ -30,8 +29,8 @@ const (
 // maxAt bounds the time of a read, so that sums of times never overflow.
 const maxAt = math.MaxUint32 * time.Millisecond
 
-// EncodeReads returns the bytes of a read trace. Times are rounded down to milliseconds and made increasing. It leaves
-// out reads of no blocks or beyond the largest device, and drops reads at the end that exceed MaxReads.
+// EncodeReads returns the bytes of a read trace. Times are rounded down to milliseconds and never decrease. It leaves
+// out empty reads and reads beyond the largest device, and drops reads at the end that exceed MaxReads.
 func EncodeReads(reads []Read) []byte {
 	b := append([]byte(readsMagic), readsFormat, 0, 0, 0, 0, 0, 0, 0)
 	count, end, at := uint32(0), int64(0), int64(0)
@@ -77,14 +76,14 @@ func DecodeReads(data []byte) ([]Read, error) {
 		if k <= 0 || l <= 0 || m <= 0 {
 			return nil, fmt.Errorf("read trace: read %d is cut off", i)
 		}
-		// What overflows is written otherwise, and so refused below.
+		// A value that overflows encodes differently, so the comparison below refuses it.
 		at += int64(later & math.MaxUint32)
 		reads[i] = Read{Start: uint32(end + delta), Blocks: uint32(blocks), At: time.Duration(at) * time.Millisecond}
 		end = int64(reads[i].End())
 		rest = rest[k+l+m:]
 	}
 	if !bytes.Equal(EncodeReads(reads), data) {
-		return nil, fmt.Errorf("read trace: %d bytes that nobody writes", len(data))
+		return nil, fmt.Errorf("read trace: %d bytes are not a canonical encoding", len(data))
 	}
 	return reads, nil
 }

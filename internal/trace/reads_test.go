@@ -29,7 +29,7 @@ func TestReadsBytes(t *testing.T) {
 	}
 }
 
-// What a clock or a device should not have given is put right, and what is put right stays as it is.
+// Impossible values of a clock or device are corrected, and encoding the corrected reads changes nothing.
 func TestEncodeReadsPutsRight(t *testing.T) {
 	in := []Read{
 		{Start: 5, Blocks: 1, At: -time.Second},
@@ -64,8 +64,8 @@ func TestEncodeReadsIsBounded(t *testing.T) {
 	}
 }
 
-// The trace of a usual boot is small, whatever it reads: an agent sends it while others boot. Files lie anywhere in
-// a root of 2 GiB, and each is read in order, 8 to 32 blocks at a time.
+// The trace of a usual boot is small, whatever it reads, because an agent sends it while other nodes boot. Here files
+// are anywhere in a root of 2 GiB, and each is read in order, 8 to 32 blocks at a time.
 func TestUsualReadsAreFewBytes(t *testing.T) {
 	for name, x := range map[string]struct{ each, most int }{ // reads of a file, bytes
 		"files in three reads": {3, 6_000},

@@ -11,11 +11,11 @@ type Step struct {
 	Start    time.Duration // since the boot started
 	Duration time.Duration // 0: a moment, or no end was seen
 	Open     bool          // began, or failed, and has not ended
-	Attempt  int           // tries that it took so far; 1 for the first
-	Failure  string        // of the last try, while no try succeeded
+	Attempt  int           // number of tries so far; 1 for the first
+	Failure  string        // failure of the last try, while no try succeeded
 	Hint     string
 	Bytes    map[string]int64
-	Message  string // the last fact that was reported of it
+	Message  string // its last reported fact
 }
 
 // Timeline has the steps of one boot, ordered by their start.
@@ -24,7 +24,7 @@ type Timeline struct {
 	Steps   []Step
 }
 
-// NewTimeline puts the events of one boot together. They may come in any order.
+// NewTimeline returns the timeline of the events of one boot, which may come in any order.
 func NewTimeline(events []Event) Timeline {
 	var t Timeline
 	if len(events) == 0 {
@@ -38,7 +38,7 @@ func NewTimeline(events []Event) Timeline {
 		i, known := at[e.Stage]
 		if !known {
 			if e.Kind == Info && Rank(e.Stage) >= 0 {
-				continue // a fact of before its stage, or of one that never happened, is in the list of events only
+				continue // a fact without a begun stage is only in the list of events
 			}
 			i = len(t.Steps)
 			at[e.Stage] = i
@@ -49,7 +49,7 @@ func NewTimeline(events []Event) Timeline {
 	return t
 }
 
-// compareEvents sorts by time, and what happened at one time in the order of a boot.
+// compareEvents sorts by time; events of the same time are in the order of a boot.
 func compareEvents(a, b Event) int {
 	if c := a.Time.Compare(b.Time); c != 0 {
 		return c
@@ -70,7 +70,7 @@ func (s *Step) apply(e Event, at time.Duration) {
 	switch e.Kind {
 	case Begin:
 		if e.Attempt == 0 && (s.Failure != "" || !s.Open && s.Duration > 0) {
-			s.Attempt++ // firmware does not count; what ended or failed and comes again is its next try
+			s.Attempt++ // firmware does not count tries: a begin after an end or a failure is the next try
 		}
 		s.Open = true
 		s.Attempt = max(s.Attempt, e.Attempt)
@@ -86,8 +86,8 @@ func (s *Step) apply(e Event, at time.Duration) {
 // AttrKernel is the attribute of Init's begin that holds the time since the kernel started, as a Go duration ("4.57s").
 const AttrKernel = "kernel"
 
-// KernelStart is where on the timeline the kernel started: the zero of systemd's clock. It is known when the
-// node reported Init with AttrKernel.
+// KernelStart returns the kernel's start on the timeline, which is the zero of systemd's clock. It is known if the node
+// reported Init with AttrKernel.
 func KernelStart(events []Event) (at time.Duration, known bool) {
 	if len(events) == 0 {
 		return 0, false

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files")
 
 var zero = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
@@ -34,7 +34,7 @@ func sent(source string, n int64) func(*Event) {
 	return func(e *Event) { e.Bytes = map[string]int64{source: n} }
 }
 
-// boots are the events of some boots, good and bad.
+// boots has the events of some boots, good and bad.
 func boots() map[string][]Event {
 	good := []Event{
 		at(
@@ -135,7 +135,7 @@ func golden(t *testing.T, path, got string) {
 	}
 }
 
-// TestOrderDoesNotMatter: reports of a node arrive late; the timeline is the same.
+// TestOrderDoesNotMatter: late reports of a node do not change the timeline.
 func TestOrderDoesNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := boots()["fixed"]
@@ -149,7 +149,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	})
 }
 
-// A fact that is told of a stage, and happened before that began, does not make the stage begin earlier.
+// A fact with a time before its stage began does not make the stage begin earlier.
 func TestFactsBeforeTheirStage(t *testing.T) {
 	fact := at(500, SwitchRoot, Info, func(e *Event) { e.Message = "early" })
 	got := NewTimeline([]Event{at(0, Init, Begin), fact, at(900, SwitchRoot, Begin), at(1000, SwitchRoot, End)}).Steps

@@ -9,11 +9,9 @@ import (
 	"slices"
 )
 
-// Over returns the extensions among refs that fit the version base, and an error for each that does not.
-//
-// A reference with a digest means that version. A tag means the version that it points at if that was made for base,
-// else the one made for base that it pointed at last, else the newest: during a rollout nodes of both versions have an
-// extension.
+// Over returns the extensions among refs that fit the version base, and an error for each that does not. A digest means
+// exactly that version. A tag means its version if that fits base, else the last version of the tag that did, else the
+// newest that does. So during a rollout nodes of both versions have it.
 func (v *Cache) Over(tx *registry.Tx, refs []string, base fleet.Digest) (out []fleet.Extension, problems []error) {
 	for _, r := range refs {
 		e, err := v.extension(tx, fleet.Ref(r), base)
@@ -55,7 +53,7 @@ func (v *Cache) extension(tx *registry.Tx, ref fleet.Ref, base fleet.Digest) (fl
 		)
 	}
 	var others []fleet.Digest
-	if digest == "" { // else nothing else was meant
+	if digest == "" { // a digest means exactly that version
 		if others, err = othersOf(tx, name, tag); err != nil {
 			return fleet.Extension{}, err
 		}
@@ -68,8 +66,8 @@ func (v *Cache) extension(tx *registry.Tx, ref fleet.Ref, base fleet.Digest) (fl
 	return fleet.Extension{}, api.NewError(api.Conflict, fits.Error(), rebuild)
 }
 
-// othersOf are the versions of an extension: first those that a tag pointed at, the last one first, then all, newest
-// first.
+// othersOf returns the versions of an extension: first those that a tag pointed at, the last one first, then all,
+// newest first.
 func othersOf(tx *registry.Tx, name, tag string) (out []fleet.Digest, err error) {
 	all, err := tx.Versions(name)
 	if err != nil {
@@ -88,19 +86,19 @@ func othersOf(tx *registry.Tx, name, tag string) (out []fleet.Digest, err error)
 	return out, err
 }
 
-// GoTogether refuses an image and extensions of which nodes could not be given all.
+// GoTogether returns an error if nodes could not get all of these extensions with this image.
 func (v *Cache) GoTogether(tx *registry.Tx, image fleet.Ref, refs []string) error {
 	if image == "" {
-		return nil // whoever gives it is told
+		return nil // a missing image is reported elsewhere
 	}
 	base, err := tx.Resolve(image)
 	if err != nil {
-		return nil //nolint:nilerr // that it is there is asked elsewhere
+		return nil //nolint:nilerr // another check reports a missing image
 	}
 	if m, err := v.Manifest(base); err == nil && m.IsExtension() {
 		return api.NewError(
 			api.Conflict,
-			fmt.Sprintf("%s is an extension, which boots nothing", image),
+			fmt.Sprintf("%s is an extension, which cannot boot", image),
 			"give it with --extend, beside the image that it was made on",
 		)
 	}

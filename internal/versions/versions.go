@@ -13,7 +13,7 @@ import (
 	"pando/internal/store"
 )
 
-// Cache reads and verifies manifests, and remembers them: they never change.
+// Cache reads and verifies manifests, and keeps them in memory. A version's manifest never changes.
 type Cache struct {
 	store *store.Dir
 	ring  *identity.Ring
@@ -25,10 +25,11 @@ type Cache struct {
 // New returns an empty cache of the manifests in a store.
 func New(s *store.Dir, ring *identity.Ring) *Cache { return &Cache{store: s, ring: ring} }
 
-// MaxVersions bounds the manifests in memory.
+// MaxVersions limits the manifests in memory.
 const MaxVersions = 256
 
-// maxK bounds kernel and drivers of a version. Usual are 20 MB; firmware has at most 3 GB to load them to.
+// maxK limits kernel and drivers of a version, in bytes. They usually have 20 MB; firmware has at most 3 GB of memory
+// to load them to.
 const maxK = 512 << 20
 
 // Manifest returns the verified manifest of a version.
@@ -53,7 +54,7 @@ func (v *Cache) Manifest(d fleet.Digest) (image.Manifest, error) {
 	return m, nil
 }
 
-// signatureHint is what can be done about a version that is not signed by a key that is trusted.
+// signatureHint says what can be done about a version without a signature of a trusted key.
 func signatureHint(err error) string {
 	if errors.Is(err, image.ErrRevoked) {
 		return "boot another version (`pando group set GROUP --image IMAGE`), or build this one again, which " +
@@ -63,14 +64,14 @@ func signatureHint(err error) string {
 		"key create NAME --public KEY`)"
 }
 
-// Forget makes every manifest be verified again: a key was revoked.
+// Forget drops all manifests, so that they are verified again after a key was revoked.
 func (v *Cache) Forget() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.known = nil
 }
 
-// Kernel returns the object name of a version's kernel, "" when it cannot be told.
+// Kernel returns the object name of a version's kernel, "" if the manifest cannot be read.
 func (v *Cache) Kernel(d fleet.Digest) string {
 	m, err := v.Manifest(d)
 	if err != nil {
@@ -79,12 +80,12 @@ func (v *Cache) Kernel(d fleet.Digest) string {
 	return m.Kernel.Object.Name()
 }
 
-// damagedHint is what can be done about objects that are not what their names say.
-const damagedHint = "`pando store check --repair` says what else is damaged and brings it back; or build or copy the " +
+// damagedHint says what can be done about damaged objects.
+const damagedHint = "`pando store check --repair` finds and repairs all damage; or build or copy the " +
 	"version again"
 
-// Whole says what keeps a version from booting: its manifest, signature, index (its root only), kernel and drivers are
-// looked at as they are on the disk now.
+// Whole returns why a version cannot boot, nil if it can. It checks manifest, signature, index (its root only), kernel
+// and drivers as they are on the disk now.
 func (v *Cache) Whole(d fleet.Digest) error {
 	stored, err := v.store.GetVersion(d)
 	if err == nil {
@@ -103,7 +104,7 @@ func (v *Cache) Whole(d fleet.Digest) error {
 	return nil
 }
 
-// Bootable returns the manifest of a version whose kernel and drivers are in the store, and whole.
+// Bootable returns the manifest of a version whose kernel and drivers are in the store and complete.
 func (v *Cache) Bootable(d fleet.Digest) (image.Manifest, error) {
 	m, err := v.Manifest(d)
 	if err != nil {

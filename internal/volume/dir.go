@@ -30,33 +30,33 @@ type Dir struct {
 
 // Want is the wanted size and file system of a volume.
 type Want struct {
-	Size       int64  // bytes; one that is larger already stays so
-	FileSystem string // that it is made with: ext4, xfs, or "" for none
+	Size       int64  // bytes; a larger volume is not made smaller
+	FileSystem string // file system of a new volume: ext4, xfs, or "" for none
 }
 
 // Info describes a volume.
 type Info struct {
 	Name      string
-	Size      int64 // bytes, as its node sees it
-	Used      int64 // bytes of the disk here
+	Size      int64 // bytes, as the node sees it
+	Used      int64 // disk space that it uses on this machine, in bytes
 	Changed   time.Time
 	Attached  bool
 	Snapshots []Snapshot
 }
 
-// Snapshot is a volume as it was.
+// Snapshot is an earlier state of a volume.
 type Snapshot struct {
 	Name string
 	Made time.Time
 }
 
-// ErrAttached means that a node has the volume.
+// ErrAttached means that a node is connected to the volume.
 var ErrAttached = errors.New("the volume is attached")
 
 // ErrNone means that there is no such volume.
 var ErrNone = errors.New("there is no such volume")
 
-// Open opens a directory, which is made when the first volume is. log nil: silent.
+// Open opens a directory of volumes. The directory is made with the first volume. If log is nil, nothing is logged.
 func Open(path string, log *slog.Logger) *Dir {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -79,7 +79,7 @@ func (d *Dir) of(name string) *volume {
 	return v
 }
 
-// ensure makes a volume that is not there, and enlarges one that is too small. The volume's turn is the caller's.
+// ensure makes a volume that does not exist, and enlarges one that is too small. The caller holds the volume's slot.
 func (d *Dir) ensure(ctx context.Context, name string, want Want) error {
 	if _, err := os.Stat(d.file(name)); err == nil {
 		return d.grow(ctx, name, want.Size)
@@ -131,7 +131,7 @@ func (d *Dir) grow(ctx context.Context, name string, size int64) error {
 	return run(ctx, "qemu-img", "resize", "-q", "-f", "qcow2", d.file(name), fmt.Sprint(size))
 }
 
-// put gives a whole file its name, so that a power cut leaves the one before or this one.
+// put syncs a complete file and renames it, so that after a power cut either the old or the new file exists.
 func put(from, to string) error {
 	for _, p := range []string{from, filepath.Dir(to)} {
 		if p != from {
@@ -152,7 +152,7 @@ func put(from, to string) error {
 	return nil
 }
 
-// run runs a program of the system and tells what it said when it fails.
+// run runs a program. Its error contains the program's output.
 func run(ctx context.Context, args ...string) error {
 	out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput()
 	if err != nil {
@@ -161,7 +161,7 @@ func run(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// read asks qemu-img about a volume, attached or not.
+// read describes a volume by qemu-img, whether it is attached or not.
 func (d *Dir) read(ctx context.Context, name string) (Info, error) {
 	st, err := os.Stat(d.file(name))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// alone does something to a volume that nobody has meanwhile. One that is attached is refused, unless it may be
-// paused: its node waits then, and connects again.
+// alone runs do while no node is connected to the volume. For an attached volume it returns ErrAttached, unless pause
+// is set: then the node is disconnected, waits, and connects again.
 func (d *Dir) alone(ctx context.Context, name string, pause bool, do func(ctx context.Context) error) error {
 	v := d.of(name)
 	if v.attached() && !pause {
@@ -28,7 +28,7 @@ func (d *Dir) alone(ctx context.Context, name string, pause bool, do func(ctx co
 	return nil
 }
 
-// has reports whether there is a volume.
+// has returns nil if there is a volume, else ErrNone.
 func (d *Dir) has(name string) error {
 	if _, err := os.Stat(d.file(name)); errors.Is(err, fs.ErrNotExist) {
 		return ErrNone
@@ -69,7 +69,7 @@ func (d *Dir) Reset(ctx context.Context, name string) error {
 	})
 }
 
-// Copy makes a volume a copy of another one, without its snapshots. A node that uses the other one waits meanwhile.
+// Copy makes volume `to` a copy of `from`, without the snapshots. A node that uses `from` waits meanwhile.
 func (d *Dir) Copy(ctx context.Context, from, to string) error {
 	return d.alone(ctx, to, false, func(ctx context.Context) error {
 		return d.alone(ctx, from, true, func(ctx context.Context) error {
@@ -87,7 +87,7 @@ func (d *Dir) Copy(ctx context.Context, from, to string) error {
 	})
 }
 
-// Rename gives a volume another name, which no volume has. Whoever has it is cut off.
+// Rename gives a volume a new name, which no volume may have. A connected node is disconnected.
 func (d *Dir) Rename(ctx context.Context, from, to string) error {
 	return d.alone(ctx, from, true, func(context.Context) error {
 		if err := d.has(from); err != nil {

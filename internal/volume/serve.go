@@ -18,12 +18,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// volume is who has one.
+// volume holds the current connection of a volume.
 type volume struct {
-	slot chan struct{} // full while somebody has it
+	slot chan struct{} // full while a connection or operation holds the volume
 
 	mu     sync.Mutex
-	cut    context.CancelCauseFunc // of who has it, or waits for it; nil: nobody
+	cut    context.CancelCauseFunc // ends the context of the latest holder or waiter; nil: none
 	served bool
 }
 
@@ -33,10 +33,11 @@ func (v *volume) attached() bool {
 	return v.served
 }
 
-// ErrTaken ends the connection of who had a volume before.
-var ErrTaken = errors.New("somebody else has the volume now")
+// ErrTaken closes the previous holder's connection when another takes the volume.
+var ErrTaken = errors.New("another connection has taken the volume")
 
-// take cuts off who has the volume, and waits for its end. give ends this turn.
+// take cancels the current holder of the volume and waits until it has ended. It returns a context that ends when
+// another caller takes the volume, and give, which releases the volume.
 func (v *volume) take(ctx context.Context) (slot context.Context, give func(), err error) {
 	slot, cut := context.WithCancelCause(ctx)
 	v.mu.Lock()
@@ -59,8 +60,8 @@ func (v *volume) take(ctx context.Context) (slot context.Context, give func(), e
 	}, nil
 }
 
-// Serve gives a connection to a volume until either side ends it, or somebody else takes it. The volume is made if
-// it is not there. The other end speaks NBD from its first byte, and has the export called volume.
+// Serve connects c to a volume until either side ends the connection, or another caller takes the volume. It makes the
+// volume if there is none. The client speaks NBD from the first byte; the export is called volume.
 func (d *Dir) Serve(ctx context.Context, name string, want Want, c net.Conn) error {
 	d.serving.Add(1)
 	defer d.serving.Done()
@@ -80,7 +81,7 @@ func (d *Dir) Serve(ctx context.Context, name string, want Want, c net.Conn) err
 	return v.pass(ctx, p, c)
 }
 
-// pass hands a connection to a daemon until either side ends it, and ends the daemon.
+// pass connects c to a daemon until either side ends the connection, and then stops the daemon.
 func (v *volume) pass(ctx context.Context, p *process, c net.Conn) error {
 	defer p.stop()
 	up, err := p.dial(ctx)
@@ -96,7 +97,7 @@ func (v *volume) pass(ctx context.Context, p *process, c net.Conn) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, _ = io.Copy(up, c) // its end is all that it can tell
+		_, _ = io.Copy(up, c) // an error only means that the connection has ended
 		up.Close()
 		c.Close()
 	}()
@@ -107,7 +108,7 @@ func (v *volume) pass(ctx context.Context, p *process, c net.Conn) error {
 	return context.Cause(ctx)
 }
 
-// Wait returns when nothing is served any more. The caller ends the contexts of Serve first.
+// Wait returns when no connection is served any more. The caller must end the contexts of Serve first.
 func (d *Dir) Wait() { d.serving.Wait() }
 
 // process is a qemu-storage-daemon for one volume.
@@ -120,10 +121,9 @@ type process struct {
 	socket string
 }
 
-// start starts the daemon of a volume, after it has ended one that an earlier server left.
-//
-// Every write is on disk before it is acknowledged (writethrough): a node does not repeat an acknowledged write, so a
-// killed daemon or a power cut would leave a hole in its file system.
+// start starts the daemon of a volume. It first ends a daemon that an earlier server left. Every write is on disk
+// before it is acknowledged (writethrough): a node does not repeat an acknowledged write, so a killed daemon or a power
+// cut would damage its file system.
 func (d *Dir) start(name string) (*process, error) {
 	return startDaemon(d.path, name, d.log,
 		"--blockdev", "driver=file,node-name=file,discard=unmap,filename="+strings.ReplaceAll(name, ",", ",,")+suffix,
@@ -131,7 +131,7 @@ func (d *Dir) start(name string) (*process, error) {
 		"--export", "type=nbd,id=export,node-name=volume,name=volume,writable=on,writethrough=on")
 }
 
-// startDaemon starts a daemon in a directory, for what its arguments say.
+// startDaemon starts qemu-storage-daemon in a directory with these arguments.
 func startDaemon(dir, name string, log *slog.Logger, args ...string) (*process, error) {
 	p := &process{name: name, dir: dir, ended: make(chan struct{}), socket: name + ".sock"}
 	endStale(filepath.Join(dir, name+".pid"), p.socket)
@@ -163,7 +163,7 @@ func startDaemon(dir, name string, log *slog.Logger, args ...string) (*process, 
 	return p, nil
 }
 
-// endStale ends the daemon that a pid file names, if it is one of this socket, and waits for it.
+// endStale ends the daemon that a pid file names, if its command line has this socket, and waits for its end.
 func endStale(pidFile, socket string) {
 	b, err := os.ReadFile(pidFile)
 	pid, e := strconv.Atoi(strings.TrimSpace(string(b)))
@@ -175,17 +175,16 @@ func endStale(pidFile, socket string) {
 		if err != nil || !strings.Contains(string(line), "addr.path="+socket) {
 			return
 		}
-		_ = unix.Kill(pid, unix.SIGTERM) // it is asked again until it is gone
+		_ = unix.Kill(pid, unix.SIGTERM) // repeated until the process is gone
 		time.Sleep(50 * time.Millisecond)
 	}
 }
 
-// stop ends the daemon when all its writes are on disk. It repeats the signal until the daemon is gone:
-// qemu-storage-daemon only sets a flag, and a signal just before its wait for events takes effect only after the next
-// event.
+// stop ends the daemon when all its writes are on disk. It repeats the signal until the daemon is gone: a signal just
+// before the daemon waits for events takes effect only after the next event.
 func (p *process) stop() {
 	for {
-		_ = p.cmd.Process.Signal(unix.SIGTERM) // or it is gone already
+		_ = p.cmd.Process.Signal(unix.SIGTERM) // an error means that it is gone
 		select {
 		case <-p.ended:
 			return
@@ -194,8 +193,8 @@ func (p *process) stop() {
 	}
 }
 
-// dial connects to the daemon as soon as it listens. Names of sockets are short, so the way to it leads over an
-// open directory.
+// dial connects to the daemon as soon as it listens. Paths of sockets must be short (unix(7)), so it uses the path of
+// an open directory.
 func (p *process) dial(ctx context.Context) (net.Conn, error) {
 	dir, err := os.Open(p.dir)
 	if err != nil {

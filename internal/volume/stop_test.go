@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// qemu-storage-daemon now and then does nothing about a signal (2 of 8,173 measured with 7.2). Who ends a volume
-// does not wait for ever.
+// qemu-storage-daemon sometimes ignores a signal (2 of 8,173 with version 7.2). stop must not wait for ever.
 func TestStopAsksUntilItIsGone(t *testing.T) {
 	p := &process{
 		cmd:   exec.Command("sh", "-c", `trap 'trap - TERM; echo deaf' TERM; echo ready; while :; do sleep 0.01; done`),
@@ -25,12 +24,12 @@ func TestStopAsksUntilItIsGone(t *testing.T) {
 	if _, err := output.ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
-	go func() { defer close(p.ended); _ = p.cmd.Wait() }() // how it ends is not asked here
+	go func() { defer close(p.ended); _ = p.cmd.Wait() }() // its exit status does not matter
 	go p.stop()
 	select {
 	case <-p.ended:
 	case <-time.After(10 * time.Second):
-		_ = p.cmd.Process.Kill() // it is a test's
+		_ = p.cmd.Process.Kill() // the process is the test's own
 		t.Fatal("one that did not hear the first signal is still there after 10 s")
 	}
 }

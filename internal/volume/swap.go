@@ -12,14 +12,12 @@ import (
 	"strings"
 )
 
-// Swaps is a directory of swap space: a sparse file for each boot of a node that wants one. Make it with OpenSwaps.
-//
-// A file belongs to one boot of the node and to one boot of this machine; both are in its name. Writes are acknowledged
-// when they are in this machine's page cache, which outlives the daemon and the server, but not a power cut. After a
-// reboot of this machine the file is never used again, because pages may be missing.
+// Swaps is a directory of swap space: a sparse file per boot of a node. Make it with OpenSwaps. The file's name has the
+// node's boot and this machine's boot: writes are acknowledged in the page cache, so they survive the daemon and the
+// server but not a power cut. After a reboot of this machine a file is never used again.
 type Swaps struct {
-	dir  *Dir   // who has which, by node
-	host string // boot of this machine
+	dir  *Dir   // the current connections, by node
+	host string // boot ID of this machine
 }
 
 // ErrLost means that a node's swap space is gone or cannot be trusted.
@@ -27,11 +25,12 @@ var ErrLost = errors.New("the swap space of this boot is not here any more")
 
 const swapSuffix = ".swap"
 
-// OpenSwaps opens a directory, and removes from it what another boot of this machine has left. log nil: silent.
+// OpenSwaps opens a directory of swap space. It removes files of earlier boots of this machine. If log is nil, nothing
+// is logged.
 func OpenSwaps(path string, log *slog.Logger) (*Swaps, error) {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return nil, fmt.Errorf("swap space: which boot of this machine is it: %w", err)
+		return nil, fmt.Errorf("swap space: boot ID of this machine: %w", err)
 	}
 	s := &Swaps{dir: Open(path, log), host: strings.TrimSpace(string(id))}
 	return s, s.remove(func(_, _, host string) bool { return host != s.host })
@@ -41,7 +40,7 @@ func (s *Swaps) file(node, boot string) string {
 	return filepath.Join(s.dir.path, node+"@"+boot+"@"+s.host+swapSuffix)
 }
 
-// remove removes the files that gone says of.
+// remove removes the files for which gone returns true.
 func (s *Swaps) remove(gone func(node, boot, host string) bool) error {
 	files, err := filepath.Glob(filepath.Join(s.dir.path, "*"+swapSuffix))
 	if err != nil {
@@ -65,9 +64,9 @@ func (s *Swaps) Has(node, boot string) bool {
 	return err == nil
 }
 
-// Serve connects a client to the swap space of a boot until either side ends it, or another connection of that node
-// replaces it. The client speaks NBD without a handshake; the export is called volume. A boot that has written nothing
-// gets a new file of size bytes; one that has (used) gets its file, or ErrLost.
+// Serve connects a client to the swap space of a boot until either side ends the connection, or another connection of
+// that node replaces it. The client speaks NBD without a handshake; the export is called volume. With used, the boot
+// gets its existing file, or ErrLost; else it gets a new file of size bytes.
 func (s *Swaps) Serve(ctx context.Context, node, boot string, size int64, used bool, c net.Conn) error {
 	s.dir.serving.Add(1)
 	defer s.dir.serving.Done()
@@ -95,7 +94,7 @@ func (s *Swaps) Serve(ctx context.Context, node, boot string, size int64, used b
 	return v.pass(ctx, p, c)
 }
 
-// fresh makes a file of zeros that takes no room, in place of all that the node has had.
+// fresh makes a sparse file of zeros, and removes all other files of the node.
 func (s *Swaps) fresh(node, boot string, size int64) error {
 	if err := os.MkdirAll(s.dir.path, 0o700); err != nil {
 		return err
@@ -121,10 +120,10 @@ func (s *Swaps) Remove(ctx context.Context, node string) error {
 	return s.remove(func(n, _, _ string) bool { return n == node })
 }
 
-// Wait returns when nothing is served any more. The caller ends the contexts of Serve first.
+// Wait returns when no connection is served any more. The caller must end the contexts of Serve first.
 func (s *Swaps) Wait() { s.dir.Wait() }
 
-// Prune removes the files of boots that are not wanted.
+// Prune removes the files of boots for which wanted returns false, unless they are attached.
 func (s *Swaps) Prune(wanted func(node, boot string) bool) error {
 	return s.remove(func(node, boot, _ string) bool { return !s.dir.of(node).attached() && !wanted(node, boot) })
 }

@@ -27,7 +27,7 @@ func newSwapSite(t *testing.T) *swapSite {
 	return &swapSite{swaps, site{t: t}}
 }
 
-// at serves the swap space of a boot on a port, as a node with or without something in it has it.
+// at serves the swap space of a boot on a port. With used, the node has pages in it.
 func (s *swapSite) at(boot string, used bool) (url string, ends chan error) {
 	s.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -46,7 +46,7 @@ func (s *swapSite) at(boot string, used bool) (url string, ends chan error) {
 	return "nbd://" + l.Addr().String() + "/volume", over
 }
 
-// files are what is in the directory.
+// files returns the names in the directory.
 func (s *swapSite) files() string {
 	s.t.Helper()
 	all, err := filepath.Glob(filepath.Join(s.dir.path, "*"+swapSuffix))
@@ -57,7 +57,7 @@ func (s *swapSite) files() string {
 	return strings.Join(all, " ")
 }
 
-// kill ends the daemon without a word.
+// kill kills the daemon.
 func (s *swapSite) kill() {
 	s.t.Helper()
 	b, err := os.ReadFile(filepath.Join(s.dir.path, "pc001.pid"))
@@ -72,8 +72,8 @@ func (s *swapSite) detached() {
 	s.wait("detached", func() bool { return !s.dir.of("pc001").attached() })
 }
 
-// What a boot has swapped out is there after the daemon was killed, without a flush. Another boot finds nothing of
-// it, and the first one nothing any more.
+// Pages of a boot survive when the daemon is killed, without a flush. Another boot cannot read them, and after it the
+// first boot cannot either.
 func TestSwapIsOfOneBoot(t *testing.T) {
 	s := newSwapSite(t)
 	url, ends := s.at("b1", false)
@@ -96,11 +96,11 @@ func TestSwapIsOfOneBoot(t *testing.T) {
 		t.Errorf("files: %s, want %s", got, want)
 	}
 	s.isLost("b1")
-	begun, _ := s.at("b2", false) // it had not got as far as to use it
+	begun, _ := s.at("b2", false) // it has not used the space yet
 	s.client(begun, "read -P 0 0 64M")
 }
 
-// isLost wants a boot not to get anything.
+// isLost fails unless a boot gets ErrLost.
 func (s *swapSite) isLost(boot string) {
 	s.t.Helper()
 	url, ends := s.at(boot, true)
@@ -112,8 +112,8 @@ func (s *swapSite) isLost(boot string) {
 	}
 }
 
-// What was written under another boot of the server's machine may never have come to its disk: nobody gets it, and
-// the next server removes it.
+// Pages that were written in an earlier boot of the server's machine may be incomplete: no node gets them, and the next
+// server removes them.
 func TestSwapIsLostWithTheMachine(t *testing.T) {
 	s := newSwapSite(t)
 	url, _ := s.at("b1", false)
@@ -134,7 +134,7 @@ func TestSwapIsLostWithTheMachine(t *testing.T) {
 	}
 }
 
-// It takes no more than it may, one at a time has it, and what a node has freed is freed on the server.
+// Swap space has a fixed size, one connection at a time has it, and blocks that a node frees are freed on the server.
 func TestSwapIsBounded(t *testing.T) {
 	s := newSwapSite(t)
 	url, ends := s.at("b1", false)
@@ -161,7 +161,7 @@ func TestSwapIsBounded(t *testing.T) {
 	}
 }
 
-// What nobody may want again is removed; what is attached or wanted stays.
+// Unwanted swap space is removed, unless it is attached.
 func TestSwapIsRemoved(t *testing.T) {
 	s := newSwapSite(t)
 	url, _ := s.at("b1", false)

@@ -23,7 +23,7 @@ import (
 
 const mib = 1 << 20
 
-// site is a directory of volumes, and one port for each volume that is asked for.
+// site is a directory of volumes, with a port for each requested volume.
 type site struct {
 	*Dir
 	t     *testing.T
@@ -42,7 +42,7 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// url serves a volume on a port; ends tells how each connection ended.
+// url serves a volume on a port. ends receives how each connection ended.
 func (s *site) url(ctx context.Context, name string) (url string, ends chan error) {
 	s.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -77,7 +77,7 @@ func (s *site) client(url string, commands ...string) string {
 	return string(out)
 }
 
-// holder is a connection that keeps the volume.
+// holder is a connection that keeps the volume attached.
 type holder struct {
 	net.Conn
 	t *testing.T
@@ -96,11 +96,11 @@ func (s *site) held(url string) holder {
 	return holder{c, s.t}
 }
 
-// write has n bytes of a value at off answered.
+// write writes n bytes of a value at off, and waits for the answer.
 func (h holder) write(value byte, off uint64, n int) {
 	h.t.Helper()
 	b := binary.BigEndian.AppendUint32(nil, 0x25609513)
-	b = binary.BigEndian.AppendUint32(b, 1) // write, without a flag that it be durable
+	b = binary.BigEndian.AppendUint32(b, 1) // a write without the FUA flag
 	b = binary.BigEndian.AppendUint64(b, 1)
 	b = binary.BigEndian.AppendUint64(b, off)
 	b = append(binary.BigEndian.AppendUint32(b, uint32(n)), bytes.Repeat([]byte{value}, n)...)
@@ -132,7 +132,7 @@ func (s *site) must(err error) {
 	}
 }
 
-// What was answered is there after the daemon is killed, without a flush; a volume is thin, and keeps what was written.
+// Acknowledged writes survive when the daemon is killed, without a flush. A volume is sparse, and keeps its content.
 func TestWhatWasWrittenOutlivesTheDaemon(t *testing.T) {
 	s := newSite(t)
 	url, ends := s.url(t.Context(), "pc001")
@@ -155,7 +155,7 @@ func TestWhatWasWrittenOutlivesTheDaemon(t *testing.T) {
 	}
 }
 
-// Who comes last has the volume, and who had it writes to it no more.
+// The latest connection has the volume, and the one before cannot write any more.
 func TestOneAtATime(t *testing.T) {
 	s := newSite(t)
 	url, ends := s.url(t.Context(), "pc001")
@@ -165,7 +165,7 @@ func TestOneAtATime(t *testing.T) {
 	if err := <-ends; !errors.Is(err, ErrTaken) {
 		t.Errorf("the first connection ended with %v", err)
 	}
-	for range 2 { // who is attached cannot be reset or replaced
+	for range 2 { // an attached volume cannot be reset or replaced
 		s.held(url)
 		s.wait("attached", func() bool { return s.of("pc001").attached() })
 	}
@@ -179,7 +179,8 @@ func TestOneAtATime(t *testing.T) {
 	}
 }
 
-// Snapshots are taken while a node has the volume, which goes on; copies and resets are whole volumes.
+// Snapshots are made while a node uses the volume, which goes on after a pause. Copies and resets replace whole
+// volumes.
 func TestSnapshotCopyReset(t *testing.T) {
 	s := newSite(t)
 	url, _ := s.url(t.Context(), "pc001")
@@ -209,7 +210,7 @@ func TestSnapshotCopyReset(t *testing.T) {
 	}
 }
 
-// A volume grows to what is wanted and never shrinks; it comes with its file system.
+// A volume grows to the wanted size and never shrinks. It is made with its file system.
 func TestVolumesAreMadeAndGrow(t *testing.T) {
 	s := newSite(t)
 	for _, want := range []Want{{Size: 512 * mib, FileSystem: "ext4"}, {Size: 600 * mib}, {Size: 512 * mib}} {

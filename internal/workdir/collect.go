@@ -15,24 +15,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LayerPrefix begins the names of directories that keep the layers of recipes for the next build.
+// LayerPrefix is the prefix of directories with layers of recipes, which the next build can use.
 const LayerPrefix = "layer-"
 
-// Unfinished is the work directory of a build that has not ended, or has the layers of recipes for the next build.
+// Unfinished is the work directory of an interrupted build, or a directory with layers of recipes.
 type Unfinished struct {
 	Name   string
 	Bytes  int64     // on the disk
 	Used   time.Time // last change
 	Layers bool
 
-	Changed bool // it has a change of `image shell` that could not be stored: somebody's work
-	Busy    bool // a build uses it, or it is no build's
+	Changed bool // it has a change of `image shell` that could not be stored
+	Busy    bool // a build uses it, or it is no work directory
 }
 
-// ChangedPart is the part that has what somebody changed in a copy of a version.
+// ChangedPart is the part with the changes of a copy of a version.
 const ChangedPart = "upper"
 
-// List lists the work directories below parent, by name. One that does not exist has none.
+// List lists the work directories below parent by name; none if parent does not exist.
 func List(parent string) (out []Unfinished, err error) {
 	dirs, err := os.ReadDir(parent)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -54,8 +54,9 @@ func List(parent string) (out []Unfinished, err error) {
 	return out, err
 }
 
-// measureWork adds up what a directory takes. What a running build removes meanwhile does not count. The time is
-// that of the directory and of what is directly in it: a tree has the times of its packages.
+// measureWork returns the bytes that a directory takes, and its last use. It ignores files that disappear meanwhile.
+// The last use is the newest time of the directory and its direct entries, because a tree has the times of its
+// packages.
 func measureWork(dir string) (bytes int64, used time.Time, err error) {
 	err = filepath.WalkDir(dir, func(path string, f fs.DirEntry, err error) error {
 		var info fs.FileInfo
@@ -84,8 +85,8 @@ func measureWork(dir string) (bytes int64, used time.Time, err error) {
 	return bytes, used, err
 }
 
-// Collect removes the work directories below parent that no build uses now: unfinished builds that were used before
-// idle, and changes and layers that were used before kept. It returns what it removed, or would, and what stays.
+// Collect removes the work directories below parent that no build uses: unfinished builds last used before idle, and
+// changes and layers last used before kept. It returns what it removed, or would remove, and what stays.
 func Collect(parent string, idle, kept time.Time, dryRun bool) (gone, stay []Unfinished, err error) {
 	all, err := List(parent)
 	if err != nil {
@@ -115,7 +116,7 @@ func Collect(parent string, idle, kept time.Time, dryRun bool) (gone, stay []Unf
 	return gone, stay, err
 }
 
-// OpenIdle takes the lock of a work directory, if it is one and nobody has it.
+// OpenIdle locks a work directory. It returns false if it is no work directory, or if a build has the lock.
 func OpenIdle(path string) (*Dir, bool) {
 	w := &Dir{Path: path}
 	f, err := os.OpenFile(w.File("lock"), os.O_RDWR, 0)

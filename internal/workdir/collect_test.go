@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Work that nobody goes on with is removed; what a build uses, what is young and what is no build's stays.
+// TestCollectWork: unfinished work that is old is removed. What a build uses, what is new and what is no work
+// directory stays.
 func TestCollectWork(t *testing.T) {
 	parent := t.TempDir()
 	then := time.Now().Add(-48 * time.Hour)

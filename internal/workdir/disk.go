@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FileSize returns the size of a file, 0 if it is not there.
+// FileSize returns the size of a file, 0 if it does not exist.
 func FileSize(name string) int64 {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -19,11 +19,11 @@ func FileSize(name string) int64 {
 	return info.Size()
 }
 
-// CheckRoom fails early, with numbers, when dir's disk has no room for size bytes more.
+// CheckRoom returns an error with numbers if dir's disk has no room for size more bytes.
 func CheckRoom(dir string, size int64) error {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
-		return nil //nolint:nilerr // no answer is no reason to stop; a full disk is found when it is full
+		return nil //nolint:nilerr // continue without the check; a full disk is noticed later
 	}
 	if free := int64(st.Bavail) * st.Bsize; free < size {
 		return fmt.Errorf(
@@ -38,7 +38,7 @@ func CheckRoom(dir string, size int64) error {
 	return nil
 }
 
-// FullDisk makes an error of a program into ENOSPC if that is what the program meant.
+// FullDisk adds ENOSPC to the error of a program that reported a full disk.
 func FullDisk(err error, dir string) error {
 	var failed *command.Error
 	if !errors.As(err, &failed) || !strings.Contains(strings.Join(failed.Tail, "\n"), unix.ENOSPC.Error()) &&

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestStampOfAnotherRevision: what another Pando left unfinished is not gone on with.
+// TestStampOfAnotherRevision: unfinished work of another revision is not continued.
 func TestStampOfAnotherRevision(t *testing.T) {
 	w := &Dir{Path: t.TempDir(), revision: 2}
 	if err := os.WriteFile(w.File("part"), nil, 0o600); err != nil {

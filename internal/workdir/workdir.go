@@ -18,16 +18,16 @@ import (
 	"pando/internal/store"
 )
 
-// Dir is the directory of an unfinished build: the tree, the raw image, and a stamp for each finished one that says
-// what it was made of. A stamp is written last.
+// Dir is the directory of an unfinished build. It has the tree, the raw image, and for each finished part a stamp
+// that says what the part was made from. The stamp is written last.
 type Dir struct {
 	Path     string
-	revision int // of the build that uses it
+	revision int // of the build package
 	lock     *os.File
 }
 
-// Open opens or makes a work directory and waits until no other build uses it. What was made by another revision
-// of the build is not used again.
+// Open opens or makes a work directory and waits until no other build uses it. Parts by another revision of the build
+// package are not used again.
 func Open(
 	ctx context.Context,
 	parent, name string,
@@ -54,30 +54,30 @@ func Open(
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("wait for another build of the same: %w", ctx.Err())
-		case <-time.After(200 * time.Millisecond): // nobody tells when a flock ends
+		case <-time.After(200 * time.Millisecond): // the kernel does not report that a flock ends
 		}
 	}
 }
 
-// sameFile reports whether name still is f: the build that had the lock removes the directory.
+// sameFile reports whether name still is the file f. The build that had the lock may have removed the directory.
 func sameFile(f *os.File, name string) bool {
 	a, errA := f.Stat()
 	b, errB := os.Stat(name)
 	return errA == nil && errB == nil && os.SameFile(a, b)
 }
 
-// File is the path of a part.
+// File returns the path of a part.
 func (w *Dir) File(name string) string { return filepath.Join(w.Path, name) }
 
-// Close gives the lock back.
+// Close releases the lock.
 func (w *Dir) Close() { w.lock.Close() }
 
-// Note keeps the last error for the person who looks into a work directory that was left.
+// Note writes the last error into the work directory, for people who look into it.
 func (w *Dir) Note(step string, err error) {
 	_ = os.WriteFile(w.File("error"), fmt.Appendf(nil, "%s: %v\n", step, err), 0o600)
 }
 
-// Remove removes the directory and all in it, the lock last.
+// Remove removes the directory and its content, the lock last.
 func (w *Dir) Remove() error {
 	left, err := os.ReadDir(w.Path)
 	if err != nil {
@@ -97,18 +97,19 @@ func (w *Dir) Remove() error {
 	return nil
 }
 
-// Stamp says that a part of the work is whole, and of what and how it was made.
+// Stamp says that a part is complete, and what it was made from.
 type Stamp struct {
-	Of       string    `json:"of"`       // of what it was made
-	Revision int       `json:"revision"` // how; PutStamp sets it
+	Of       string    `json:"of"`       // what the part was made from
+	Revision int       `json:"revision"` // of the build package that made it; PutStamp sets it
 	Made     time.Time `json:"made"`
-	Size     int64     `json:"size,omitempty"` // bytes, of a file
+	Size     int64     `json:"size,omitempty"` // bytes, if the part is a file
 
-	Origin *image.Origin `json:"origin,omitempty"` // of a tree that a source made
-	Kernel string        `json:"kernel,omitempty"` // release of the kernel that a tree was given
+	Origin *image.Origin `json:"origin,omitempty"` // of a tree that a source filled
+	Kernel string        `json:"kernel,omitempty"` // release of the kernel that was put into the tree
 }
 
-// Stamped reads the stamp of a part, if the part is there and was made of the same in the same way.
+// Stamped reads the stamp of a part. It returns false if the part is missing, or was made from something else or by
+// another revision.
 func (w *Dir) Stamped(part, of string) (Stamp, bool) {
 	var s Stamp
 	data, err := os.ReadFile(w.File(part + ".stamp"))
@@ -119,7 +120,7 @@ func (w *Dir) Stamped(part, of string) (Stamp, bool) {
 	return s, err == nil
 }
 
-// PutStamp writes the stamp of a part. The bytes of the part must be on the disk by then.
+// PutStamp writes the stamp of a part. The part must already be durable.
 func (w *Dir) PutStamp(part string, s Stamp) error {
 	s.Revision = w.revision
 	data, err := json.Marshal(s)
@@ -137,8 +138,8 @@ func (w *Dir) Drop(part string) error {
 	return RemoveTree(w.File(part))
 }
 
-// RemoveTree removes a directory, but nothing on which another file system is mounted: what is below a
-// mount point left by a killed installer may be the machine's own.
+// RemoveTree removes a directory unless a file system is mounted below it: the files below a mount point that a
+// killed installer left may be the machine's own.
 func RemoveTree(path string) error {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 	"pando/internal/command"
 )
 
-// strongest is zstd's level for what is packed once and sent to every node. Go's package has none above 11.
+// strongest is zstd's level for data that is compressed once and sent to every node. Go's package ends at level 11.
 const strongest = 19
 
-// ErrMissing means that the program is not installed. Who packs has Go's package then.
+// ErrMissing means that the program is not installed. Callers use Go's package then.
 var ErrMissing = errors.New("zstd is not installed")
 
-// Program is the path of the program zstd, or "" where it is not installed. What it makes depends on its
-// release, so it packs nothing whose bytes a version's digest covers.
+// Program is the path of the program zstd, or "" if it is not installed. Its output depends on its release, so it
+// must not compress bytes that a version's digest covers.
 type Program string
 
 // Find looks for the program in PATH.
@@ -52,7 +52,7 @@ func (p Program) Compress(ctx context.Context, raw []byte, nice int, flags ...st
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", p, err)
 	}
-	_ = syscall.Setpriority(syscall.PRIO_PROCESS, cmd.Process.Pid, nice) // it works at any priority
+	_ = syscall.Setpriority(syscall.PRIO_PROCESS, cmd.Process.Pid, nice) // not essential
 	if err := cmd.Wait(); err != nil {
 		return nil, fmt.Errorf("%s: %w: %s", p, command.Ended(ctx, err), bytes.TrimSpace(problem.Bytes()))
 	}

@@ -14,13 +14,13 @@ const (
 	objects    = 3
 	objectSize = 150_000 // a piece
 
-	// besideWithin is how long objects may take while K fills the link for two minutes. They have at least a third
-	// of it.
+	// besideWithin bounds the time of objects while K uses the link for two minutes. Objects get at least a third of
+	// the link.
 	besideWithin = 40 * time.Second
 )
 
-// A machine that has K gets the objects of its root while others load: K passes none of them. The second and third
-// one once began behind the first, and stood still until all of K was sent.
+// A machine that has K gets the objects of its root while others load K, because K is not sent before objects. Later
+// objects must not wait behind the first until all of K is sent.
 func TestKAndObjectsShareTheLink(t *testing.T) {
 	const loading = 6
 	l := newLoaders(t, loading+1, 12<<20, 5*testkit.Mbit, 1250*testkit.Kbit)
@@ -53,7 +53,7 @@ func TestKAndObjectsShareTheLink(t *testing.T) {
 	if kernels == loading {
 		t.Error("there was no K beside them at the end")
 	}
-	l.until(ended, func() bool { return y.bytes.Load() > before }) // nor did they stop it
+	l.until(ended, func() bool { return y.bytes.Load() > before }) // the objects did not stop K either
 	cancel()
 	for range loading {
 		<-ended

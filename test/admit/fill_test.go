@@ -8,17 +8,16 @@ import (
 	"pando/internal/testkit"
 )
 
-// fillWithin is how long a storm of machines may take to load K, in units of what the server's link takes for it.
-// It is 1.0, and was 1.5 to 1.6 when all who waited slept.
+// fillWithin bounds how long a storm of machines takes to load K, in units of the time that the server's link needs.
+// With sleeps only, instead of held requests, it would be 1.5.
 const fillWithin = 1.3
 
-// Sixteen machines are switched on at once and take turns, two at a time, at the link of a server that is no faster
-// than theirs: the link is hardly ever idle, though all of them do what iPXE does with their scripts, which sleep
-// for whole seconds.
+// Sixteen machines are switched on at once and are admitted two at a time, over a server link that is as fast as a
+// machine's. The link is almost never idle, although iPXE can only sleep for whole seconds.
 func TestAdmissionFillsTheLink(t *testing.T) {
 	const machines, rate = 16, 100 * testkit.Mbit
 	l := newLoaders(t, machines+1, 4<<20, rate, rate)
-	if err := l.load(t.Context(), machines, &tally{}); err != nil { // the server packs its agent for the first one
+	if err := l.load(t.Context(), machines, &tally{}); err != nil { // the server packs its agent for the first request
 		t.Fatal(err)
 	}
 	var y tally

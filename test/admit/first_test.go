@@ -17,12 +17,12 @@ import (
 	"pando/internal/testkit"
 )
 
-// firstWithin is how long DHCP and TFTP may take while K, which takes two minutes, fills the link.
+// firstWithin bounds the time of DHCP and TFTP answers while K uses the link for two minutes.
 const firstWithin = time.Second
 
-// DHCP and TFTP answer first: six machines load K over a server's link that takes two minutes for it, and another
-// one has an offer, and the first block of a boot file, as soon as on an idle link. Without priorities it waits for
-// what lies in the link's queue.
+// DHCP and TFTP come first: while six machines load K over the server's link for two minutes, another machine gets an
+// offer, and the first block of a boot file, as soon as on an idle link. Without priorities these answers would wait in
+// the link's queue.
 func TestDHCPAndTFTPAnswerFirst(t *testing.T) {
 	const loading = 6
 	l := newLoaders(t, loading+1, 12<<20, 5*testkit.Mbit, 1250*testkit.Kbit)
@@ -52,14 +52,14 @@ func TestDHCPAndTFTPAnswerFirst(t *testing.T) {
 	if median(busy) > median(plain)/2 {
 		t.Error("with priorities an answer waits as if there were none")
 	}
-	l.until(ended, func() bool { return y.bytes.Load() > before }) // K was on its way all the time
+	l.until(ended, func() bool { return y.bytes.Load() > before }) // K was sent all the time
 	cancel()
 	for range loading {
 		<-ended
 	}
 }
 
-// begin has so many machines load, until ctx is done, and waits until K has filled the link for a while.
+// begin makes machines load until ctx is done, and waits until K has used the link for a while.
 func (l *loaders) begin(ctx context.Context, loading int, y *tally) <-chan error {
 	l.t.Helper()
 	ended := make(chan error, loading)
@@ -70,7 +70,7 @@ func (l *loaders) begin(ctx context.Context, loading int, y *tally) <-chan error
 	return ended
 }
 
-// until waits for something that happens while machines load.
+// until waits for a condition while machines load.
 func (l *loaders) until(ended <-chan error, what func() bool) {
 	l.t.Helper()
 	for !what() {
@@ -82,7 +82,7 @@ func (l *loaders) until(ended <-chan error, what func() bool) {
 	}
 }
 
-// queue gives the server's link another queue.
+// queue replaces the queue of the server's link.
 func (l *loaders) queue(kind string) {
 	l.t.Helper()
 	c := l.star.Server.Command(
@@ -105,7 +105,7 @@ func (l *loaders) queue(kind string) {
 
 func median(d []time.Duration) time.Duration { return slices.Sorted(slices.Values(d))[len(d)/2] }
 
-// first asks by DHCP and by TFTP in turn, and tells how long each answer took. then is called after each.
+// first sends DHCP and TFTP requests in turn, and returns how long each answer took. It calls then after each.
 func (l *loaders) first(n *testkit.Net, then func()) (took []time.Duration) {
 	l.t.Helper()
 	for i := range 10 {
@@ -123,10 +123,10 @@ func (l *loaders) first(n *testkit.Net, then func()) (took []time.Duration) {
 	return took
 }
 
-// answerWithin is how long a question waits for its answer until the test fails.
+// answerWithin bounds the wait for an answer; after it the test fails.
 const answerWithin = 20 * time.Second
 
-// offer has a DHCP offer of a boot file, as the ROM of a NIC asks for it.
+// offer requests a DHCP offer with a boot file, as the ROM of a NIC does.
 func offer(n *testkit.Net, number byte) error {
 	return discover(n, number, "PXEClient:Arch:00000:UNDI:002001", "")
 }
@@ -134,7 +134,7 @@ func offer(n *testkit.Net, number byte) error {
 // discover sends DHCPDISCOVER and waits for the offer.
 func discover(n *testkit.Net, number byte, class, user string) error {
 	a := n.Addr.Addr().As4()
-	mac := net.HardwareAddr{0x02, 0x70, a[0], a[1], a[2], a[3]} // as the star made it
+	mac := net.HardwareAddr{0x02, 0x70, a[0], a[1], a[2], a[3]} // the address that the star gave it
 	mods := []dhcpv4.Modifier{
 		dhcpv4.WithTransactionID(dhcpv4.TransactionID{1, a[3], 0, number}),
 		dhcpv4.WithBroadcast(true),
@@ -178,7 +178,7 @@ func discover(n *testkit.Net, number byte, class, user string) error {
 			netip.AddrPortFrom(netip.AddrFrom4([4]byte{255, 255, 255, 255}), 67),
 			func(b []byte, _ netip.AddrPort) bool {
 				got, err := dhcpv4.FromBytes(b)
-				// A ROM that asks again and again for no boot file is offered it by a PXE menu in between.
+				// a ROM without a boot file after several requests first gets a PXE menu
 				return err == nil && got.TransactionID == p.TransactionID &&
 					(got.BootFileName != "" || got.ClassIdentifier() == "PXEClient")
 			},
@@ -186,7 +186,7 @@ func discover(n *testkit.Net, number byte, class, user string) error {
 	})
 }
 
-// block has the first block of a boot file by TFTP.
+// block requests the first block of a boot file by TFTP.
 func block(n *testkit.Net, _ byte) error {
 	return n.Do(func() error {
 		c, err := net.ListenUDP("udp4", nil)
@@ -202,14 +202,14 @@ func block(n *testkit.Net, _ byte) error {
 				_, err = c.WriteToUDPAddrPort(
 					[]byte("\x00\x05\x00\x00enough\x00"),
 					from,
-				) // one address has eight transfers at most
+				) // an address may have at most eight transfers
 				return err == nil && len(b) > 4 && binary.BigEndian.Uint32(b) == 3<<16|1
 			},
 		)
 	})
 }
 
-// exchange sends a question and waits for its answer. It never sends it again: that would hide a loss.
+// exchange sends a request and waits for its answer. It does not repeat the request, because that would hide a loss.
 func exchange(c *net.UDPConn, question []byte, to netip.AddrPort, is func([]byte, netip.AddrPort) bool) error {
 	if _, err := c.WriteToUDPAddrPort(question, to); err != nil {
 		return err

@@ -17,8 +17,8 @@ import (
 	"pando/internal/testkit"
 )
 
-// A real server whose disk is full to the last byte acknowledges the address of a node that it knows, to a real client,
-// also after it was killed and started anew there. A machine that nobody knows has none until there is room.
+// A server whose disk is completely full still acknowledges the address of a known node to a real client, also after it
+// was killed and restarted. An unknown machine gets no address until there is space.
 func TestAddressesOnAFullDisk(t *testing.T) {
 	bin := programs(t)
 	if _, err := exec.LookPath("udhcpc"); err != nil {
@@ -91,7 +91,7 @@ func newNet(t *testing.T, addr string) *testkit.Net {
 	return n
 }
 
-// fillUp takes all room of a disk, with one file.
+// fillUp fills a disk with one file.
 func fillUp(t *testing.T, dir string) (path string) {
 	t.Helper()
 	path = filepath.Join(dir, "filler")
@@ -106,7 +106,7 @@ func fillUp(t *testing.T, dir string) (path string) {
 	return path
 }
 
-// waitDisk waits until the server says that its disk is full, or that it is not.
+// waitDisk waits until the server reports its disk as full, or as not full.
 func waitDisk(t *testing.T, c *api.Client, full bool) {
 	t.Helper()
 	for began := time.Now(); ; time.Sleep(200 * time.Millisecond) {
@@ -123,7 +123,7 @@ func waitDisk(t *testing.T, c *api.Client, full bool) {
 	}
 }
 
-// address asks for an address as a machine with a MAC, and reports whether there was one.
+// address requests an address for a MAC with a real client, and reports whether it got one.
 func address(t *testing.T, n *testkit.Net, mac fleet.MAC) (out string, ok bool) {
 	t.Helper()
 	if err := errors.Join(n.IP("link", "set", "eth0", "down"), n.IP("link", "set", "eth0", "address", mac.String()),

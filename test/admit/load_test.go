@@ -8,17 +8,17 @@ import (
 	"pando/internal/testkit"
 )
 
-// tally is what machines have together.
+// tally has the sums over all machines.
 type tally struct {
 	bytes, kernels    atomic.Int64
-	loading, together atomic.Int64 // that load now, and did at the same time at most
-	slept, asked      atomic.Int64 // seconds for which scripts made them sleep; scripts
+	loading, together atomic.Int64 // number that load now; largest number at the same time
+	slept, asked      atomic.Int64 // seconds of sleep that scripts asked for; script requests
 }
 
 // Write counts bytes.
 func (y *tally) Write(b []byte) (int, error) { y.bytes.Add(int64(len(b))); return len(b), nil }
 
-// load is a machine that does what its scripts say, as iPXE does, until it has K.
+// load is a machine that obeys its scripts, as iPXE does, until it has K.
 func (l *loaders) load(ctx context.Context, i int, y *tally) error {
 	n := l.star.Nodes[i]
 	if err := discover(n, 200, "PXEClient:Arch:00000:UNDI:002001", "iPXE"); err != nil {

@@ -23,16 +23,16 @@ import (
 
 var subnet = netip.MustParsePrefix("10.83.0.1/24")
 
-// loaders are machines that load K from a server with DHCP, beside another DHCP server, and TFTP.
+// loaders are machines that load K from a server with TFTP and proxy DHCP, beside another DHCP server.
 type loaders struct {
 	t       *testing.T
 	star    *testkit.Star
 	macs    []fleet.MAC
-	objects []chunk.ID // that are in no image
+	objects []chunk.ID // objects that belong to no image
 }
 
-// newLoaders starts a server for so many machines that load a kernel of so many bytes. rate is that of every link;
-// the server takes those of the machines for links of another one.
+// newLoaders starts a server for n machines and a kernel of the given size. rate is the rate of every link; nodeLink is
+// the rate that the server assumes for the machines' links.
 func newLoaders(t *testing.T, n, kernel int, rate, nodeLink testkit.Rate) *loaders {
 	t.Helper()
 	bin := programs(t)
@@ -70,7 +70,7 @@ func newLoaders(t *testing.T, n, kernel int, rate, nodeLink testkit.Rate) *loade
 	return l
 }
 
-// programs is where the programs are. Without them, or without namespaces, there is nothing to test.
+// programs returns the directory of the programs. It skips the test without them, or without network namespaces.
 func programs(t *testing.T) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -100,7 +100,7 @@ func (l *loaders) check(err error) {
 	}
 }
 
-// fill makes an image with a kernel that takes long, the nodes, and one that has told of such a link when it booted.
+// fill makes an image with a large kernel, the nodes, and one node that has reported the rate of its link.
 func (l *loaders) fill(data string, kernel int, link testkit.Rate) error {
 	ctx := context.Background()
 	if err := os.MkdirAll(data, 0o755); err != nil {
@@ -136,8 +136,7 @@ func (l *loaders) fill(data string, kernel int, link testkit.Rate) error {
 	})
 }
 
-// kernelOf is an image that has no more than a kernel of so many bytes, and next to no drivers. Objects are put
-// beside it.
+// kernelOf makes an image with a kernel of the given size and almost no drivers. It also stores the objects.
 func (l *loaders) kernelOf(ctx context.Context, data string, size int) (fleet.Digest, error) {
 	keys, err := identity.Open(filepath.Join(data, "keys"))
 	if err != nil {

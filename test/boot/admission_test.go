@@ -10,8 +10,8 @@ import (
 	"pando/internal/trace"
 )
 
-// Two machines load K over a link that takes minutes for it and have the only two slots. Two more, BIOS and UEFI,
-// see their places and the seconds on their consoles, ask again, and load when the first two are turned off.
+// Two machines load K over a link that takes minutes for it, and use both admission slots. Two more, BIOS and UEFI,
+// show their place and the expected seconds on their consoles, and load when the first two are switched off.
 func TestRealBootWaitsForAdmission(t *testing.T) {
 	needFull(t)
 	slots <- struct{}{}
@@ -51,7 +51,7 @@ func TestRealBootWaitsForAdmission(t *testing.T) {
 	}
 }
 
-// start announces a machine and powers it on at once, whatever else runs.
+// start declares a machine and switches it on at once, without waiting for a free processor.
 func (s *site) start(n node) *testkit.Machine {
 	s.t.Helper()
 	s.announce(n)
@@ -65,7 +65,7 @@ func (s *site) start(n node) *testkit.Machine {
 	return m
 }
 
-// throttle makes what a machine receives slow.
+// throttle limits the rate at which a machine receives.
 func (s *site) throttle(tap string) {
 	s.t.Helper()
 	c := s.net.Command(
@@ -89,7 +89,7 @@ func (s *site) throttle(tap string) {
 	}
 }
 
-// checkWait wants one line about the wait on the timeline, and a console that was written to more than once.
+// checkWait expects one line about the wait on the timeline, and several lines on the console.
 func (s *site) checkWait(n node, m *testkit.Machine) {
 	s.t.Helper()
 	b, err := s.API.NodeBoot(s.t.Context(), n.name)

@@ -14,10 +14,11 @@ import (
 	"pando/internal/trace"
 )
 
-// arm64Timeout is how long an emulated arm64 machine may take: its firmware alone takes a minute.
+// arm64Timeout bounds the boot of an emulated arm64 machine, whose firmware alone takes a minute.
 const arm64Timeout = 20 * time.Minute
 
-// arm64Loader finds an iPXE for arm64: Debian has one since 13, and scripts/install-packages fetches it for older ones.
+// arm64Loader returns an iPXE for arm64. Debian has one since 13; scripts/install-packages fetches it for older
+// releases.
 func arm64Loader(t *testing.T) string {
 	t.Helper()
 	for _, p := range []string{"/usr/lib/ipxe/ipxe-arm64.efi", filepath.Join(binDir, "../arm64/ipxe-arm64.efi")} {
@@ -29,9 +30,8 @@ func arm64Loader(t *testing.T) string {
 	return ""
 }
 
-// The recipe that makes images for this machine makes one for arm64, with an emulator, and an arm64 machine with
-// UEFI boots it from a server that is none. Its class gives it a kernel argument at its first boot, by what its
-// boot loader tells.
+// A recipe makes an arm64 image with an emulator, and an arm64 machine with UEFI boots it from an amd64 server. Its
+// hardware class gives it a kernel argument at its first boot, by what its boot loader reports.
 func TestRealBootArm64(t *testing.T) {
 	needFull(t)
 	loader := arm64Loader(t)

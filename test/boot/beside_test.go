@@ -14,10 +14,11 @@ import (
 	"pando/internal/testkit"
 )
 
-// readTimeout is how long an emulated machine may take to read its whole root, beside a build.
+// readTimeout bounds reading the whole root on an emulated machine while a build runs.
 const readTimeout = 3 * bootTimeout
 
-// secondRecipe changes most of the files that the guest has not read: their chunks are the first version's alone.
+// secondRecipe changes most of the files that the guest has not read, so that their chunks belong to the first version
+// only.
 const secondRecipe = `from: bookworm
 files:
 - path: /etc/second
@@ -28,9 +29,9 @@ customize:
 - rm -rf /usr/share/locale /usr/share/i18n
 `
 
-// A machine runs a version while the next one is built beside it; its version loses its tags, and what nothing
-// holds is removed. All that it reads from then on, nearly all of it for the first time, is what its version has. A
-// reboot gives it the new version, and then the old one goes.
+// A machine runs a version while the next one is built. The first version loses its tags, and garbage collection runs.
+// The machine still reads the right bytes, most of them for the first time. After a reboot into the new version, the
+// old one is removed.
 func TestRealBuildBesideGuest(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -78,7 +79,7 @@ func TestRealBuildBesideGuest(t *testing.T) {
 	s.command("store", "check")
 }
 
-// buildSecond builds the next version of bookworm from the one before.
+// buildSecond builds the next version of bookworm from the first.
 func (s *site) buildSecond() {
 	s.t.Helper()
 	recipe := filepath.Join(s.dir, "second.yaml")
@@ -86,7 +87,7 @@ func (s *site) buildSecond() {
 	s.t.Logf("%s", s.command("image", "build", bookworm, "--recipe", recipe))
 }
 
-// readAll starts to read every file below a directory of a guest that has forgotten all that it has read.
+// readAll starts reading every file below a directory, in a guest whose page cache was emptied.
 func (s *site) readAll(g *testkit.Guest, dir string) (wait func() (string, error)) {
 	s.t.Helper()
 	s.run(g, "echo 3 > /proc/sys/vm/drop_caches")
@@ -98,7 +99,7 @@ func (s *site) readAll(g *testkit.Guest, dir string) (wait func() (string, error
 	)
 }
 
-// compareAll holds what a guest read against those of the files that begin with a prefix.
+// compareAll compares checksums of the guest with those of the image, for files whose path has a prefix.
 func (s *site) compareAll(want map[string]string, prefix string, read func() (string, error)) {
 	s.t.Helper()
 	out, err := read()
@@ -126,7 +127,7 @@ func (s *site) compareAll(want map[string]string, prefix string, read func() (st
 	s.t.Logf("%d files below %s are as in the image", count, prefix)
 }
 
-// collect removes all that nothing holds, at once.
+// collect runs garbage collection without a grace period.
 func (s *site) collect() (out api.StoreCollected) {
 	s.t.Helper()
 	text := s.command("store", "gc", "--keep", "0", "--grace", "0s", "--json")
@@ -136,7 +137,7 @@ func (s *site) collect() (out api.StoreCollected) {
 	return out
 }
 
-// heldBy is what holds a version.
+// heldBy returns what keeps a version from collection.
 func heldBy(c api.StoreCollected, v fleet.Digest) []string {
 	for _, h := range c.Held {
 		if h.Version == v {

@@ -12,13 +12,12 @@ import (
 	"pando/internal/testkit"
 )
 
-// mostFromServer is how many bytes of objects a server may send to a machine that reads the bucket: none, but for
-// what the bucket did not give in time.
+// mostFromServer bounds the bytes of objects that a server sends to a machine that reads from the bucket. It is above
+// zero because the server sends what the bucket is late with.
 const mostFromServer = 200_000
 
-// The images are in a bucket, on an S3 server that is somebody else's program. Machines read their roots straight
-// from it: because anybody may, or by URLs that the server signs. The server sends them kernel, initramfs and
-// manifest, no objects.
+// The images are in a bucket of an S3 server of another project. Machines read their roots directly from it, from a
+// public bucket or by URLs that the server signs. The server sends kernel, initramfs and manifest, and no objects.
 func TestRealBootFromBucket(t *testing.T) {
 	needFull(t)
 	if _, err := testkit.FindVersityGW("../.."); err != nil {
@@ -55,8 +54,7 @@ func TestRealBootFromBucket(t *testing.T) {
 	}
 }
 
-// withoutBucket ends the S3 server while a machine runs: what it reads then comes from the server, of what that has
-// beside itself.
+// withoutBucket ends the S3 server while a machine runs. What the machine reads then comes from the server's own cache.
 func (s *site) withoutBucket(n node, m *testkit.Machine, g *testkit.Guest, service *testkit.S3) {
 	s.t.Helper()
 	logError(s.t, service.Close())
@@ -70,7 +68,7 @@ func (s *site) withoutBucket(n node, m *testkit.Machine, g *testkit.Guest, servi
 	)
 }
 
-// newBucketSite starts a server whose store is a bucket, with the image that machines boot in it.
+// newBucketSite starts a server with a bucket as its store, and the image in it.
 func newBucketSite(t *testing.T, direct string) (*site, *testkit.S3) {
 	t.Helper()
 	network := newNet(t)

@@ -17,13 +17,12 @@ import (
 	"pando/internal/trace"
 )
 
-// mostWarm is how many bytes of the root may come over the wire when the node's cache has them.
+// mostWarm bounds the bytes of the root that come over the network when the node's cache has them.
 const mostWarm = 1_000_000
 
-// A node with an empty disk boots as one without. Prepared by the command, the disk is filled by the next boot, and
-// the one after that takes next to nothing from the network, though the power was cut. Pulled out in the middle of
-// a boot, damaged, read-only or gone, the disk makes no boot fail, and the timeline says what was wrong. A new
-// disk, or memory card, with a partition that is called as a cache becomes one.
+// A node with an unused disk boots without it. Once the command has prepared the disk, the next boot fills it, and the
+// one after reads almost nothing from the network, even after a power cut. A removed, damaged or read-only disk fails
+// no boot and is reported. A new disk or card with a partition of the cache's name becomes a cache.
 func TestRealBootWithACacheDisk(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -55,7 +54,7 @@ func TestRealBootWithACacheDisk(t *testing.T) {
 	s.traced(n, m)
 	s.cut(m)
 
-	s.waitPack(n) // whose blocks the cache has in chunks: none of its pieces is worth fetching
+	s.waitPack(n) // the cache has these blocks as chunks: no piece is worth fetching
 	m = s.cacheBoot(n, "second")
 	if got := s.latest(n).Bytes; got["server"] >= mostWarm || got["disk"] == 0 {
 		t.Errorf("with a warm cache: %v, want less than %d bytes from the server", got, mostWarm)
@@ -66,7 +65,7 @@ func TestRealBootWithACacheDisk(t *testing.T) {
 	s.pulledOut(n)
 
 	r := rand.New(rand.NewPCG(1, 1))
-	for range 400 { // among the first 80 MB, where what was written is
+	for range 400 { // in the first 80 MB, where the cache has data
 		if _, err := disk.WriteAt([]byte{byte(r.Uint32())}, 20<<20+r.Int64N(60<<20)); err != nil {
 			t.Fatal(err)
 		}
@@ -89,8 +88,8 @@ func TestRealBootWithACacheDisk(t *testing.T) {
 	s.onlyNamed(n, "/dev/mmcblk0p1")
 }
 
-// pulledOut boots a node whose warm cache is on a stick, which is pulled out as soon as the root is there: the boot
-// goes on, and reads from the network what the stick had.
+// pulledOut boots a node whose warm cache is on a USB stick, and removes the stick once the root is attached. The boot
+// continues, and reads from the network what was on the stick.
 func (s *site) pulledOut(n node) {
 	s.t.Helper()
 	n.cacheUSB = true
@@ -122,16 +121,16 @@ func (s *site) pulledOut(n node) {
 	s.cut(m)
 }
 
-// named is a partition that bears the cache's name.
+// named is a partition with the name of a cache.
 var named = cache.Partition{Type: cache.TypeCache, Name: cache.PartitionName, Start: 4 << 20, Size: 400 << 20}
 
-// namedCache makes a disk of a file, with that partition.
+// namedCache formats a file as a disk with that partition.
 func namedCache(disk *os.File) error {
 	const size = 512 << 20
 	return errors.Join(disk.Truncate(size), cache.WritePartitions(disk, size, 512, []cache.Partition{named}))
 }
 
-// onlyNamed boots a node with a new disk of which a partition, device, bears the cache's name, and has nothing else.
+// onlyNamed boots a node with a new disk that has only an empty partition (device) with the name of a cache.
 func (s *site) onlyNamed(n node, device string) {
 	s.t.Helper()
 	n.cache = filepath.Join(s.dir, filepath.Base(device)+".img")
@@ -158,16 +157,16 @@ func (s *site) onlyNamed(n node, device string) {
 	}
 }
 
-// cacheBoot boots a node and returns when all that it read was told.
+// cacheBoot boots a node and returns when the node has reported its reads.
 func (s *site) cacheBoot(n node, name string) *testkit.Machine {
 	s.t.Helper()
 	return s.cacheBootWhile(n, name, func(*testkit.Machine, fleet.BootID) {})
 }
 
-// cacheBootWhile is cacheBoot for one to which something happens meanwhile, which is told the boot before.
+// cacheBootWhile is cacheBoot, and calls happens during the boot with the id of the previous boot.
 func (s *site) cacheBootWhile(n node, name string, happens func(*testkit.Machine, fleet.BootID)) *testkit.Machine {
 	s.t.Helper()
-	before, _ := s.API.NodeBoot(s.t.Context(), n.name) // none yet: an empty id
+	before, _ := s.API.NodeBoot(s.t.Context(), n.name) // the first boot has none before it: an empty id
 	m, booted := s.powerOn(n)
 	happens(m, before.ID)
 	s.wait(n.name, bootTimeout, m, func(n api.Node) bool {
@@ -188,7 +187,7 @@ func (s *site) latest(n node) api.BootDetail {
 	return b
 }
 
-// hasEvent wants an event with a text in the node's latest boot.
+// hasEvent expects an event with a text in the node's latest boot.
 func (s *site) hasEvent(n node, text string) {
 	s.t.Helper()
 	var all []string
@@ -201,7 +200,7 @@ func (s *site) hasEvent(n node, text string) {
 	s.t.Errorf("no event of %s says %q:\n%s", n.name, text, strings.Join(all, "\n"))
 }
 
-// cut ends a machine as a power cut does.
+// cut switches a machine off at once.
 func (s *site) cut(m *testkit.Machine) {
 	s.t.Helper()
 	if err := m.Close(); err != nil {
@@ -209,7 +208,7 @@ func (s *site) cut(m *testkit.Machine) {
 	}
 }
 
-// prepareCache makes a disk of a running node its cache, as an operator does.
+// prepareCache makes a disk of a running node its cache, by the operator's command.
 func (s *site) prepareCache(n node, device string, args ...string) {
 	s.t.Helper()
 	c := exec.CommandContext(

@@ -11,17 +11,16 @@ import (
 	"pando/internal/testkit"
 )
 
-// mostUpdated is how much of what a boot needs may come over the wire after an update that moves every file, and
-// changes few, where the node's cache has the version before.
+// mostUpdated bounds the share of a boot's needs that comes over the network after an update that moves every file and
+// changes few, if the node's cache has the previous version.
 const mostUpdated = 0.25
 
-// smallUpdate has all files behind it lie elsewhere, so that every block with inodes is another, and changes a
-// program and a library.
+// smallUpdate moves all following files, so that every block with inodes changes, and changes a program and a library.
 const smallUpdate = `head -c 5000000 /dev/urandom > /etc/adjective && for f in /usr/lib/systemd/systemd /usr/lib/x86_64-linux-gnu/libcrypto.so.3; do
 	echo updated >> "$f"; done`
 
-// A node whose cache has the boot pack of a version boots the next one with most of its pack from that: the pieces
-// are kept that are mostly as they were.
+// A node whose cache has the boot pack of a version boots the next version mostly from the cache, because most pieces
+// of the pack stay the same.
 func TestRealUpdateWithACache(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")

@@ -14,8 +14,9 @@ import (
 	"pando/internal/testkit"
 )
 
-// A machine that runs, and was changed by hand, is copied over ssh, without rsync; a disk with a boot partition is
-// made of an image's root. A machine boots from each, as itself and not as the machine that was copied.
+// A running machine that was changed by hand is captured over ssh, without rsync, and a disk with a boot partition is
+// made from an image's root. A machine boots from each of the two, with its own identity and not that of the captured
+// machine.
 func TestRealBootCaptured(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -43,7 +44,7 @@ func TestRealBootCaptured(t *testing.T) {
 			group:    name,
 		}
 		s.boot(n)
-		g := s.shell(n) // by the host key that it was given
+		g := s.shell(n) // shell expects the node's own host key
 		want := n.name
 		if name == "tuned" {
 			want += "\ntuned by hand\nuid"
@@ -57,7 +58,7 @@ func TestRealBootCaptured(t *testing.T) {
 	}
 }
 
-// capture makes an image of a node that runs.
+// capture makes an image of a running node.
 func (s *site) capture(n node, name string) string {
 	s.t.Helper()
 	addr, err := s.Address(s.t.Context(), n.mac)
@@ -100,7 +101,7 @@ func (s *site) capture(n node, name string) string {
 	return string(out)
 }
 
-// vmDisk is a disk as a virtual machine has one, with the root of an image and its kernel.
+// vmDisk returns a disk like that of a virtual machine, with the root of an image and its kernel.
 func (s *site) vmDisk(ref string) string {
 	s.t.Helper()
 	tree, disk := filepath.Join(s.dir, "vm"), filepath.Join(s.dir, "disk.qcow2")

@@ -11,15 +11,14 @@ import (
 	"pando/internal/trace"
 )
 
-// dashboardAt is where a server has its pages, inside its network.
+// dashboardAt is the URL of the dashboard inside the server's network.
 const dashboardAt = "http://127.0.0.1:8484"
 
-// lookTime is how long browsers look at a machine that boots twice.
+// lookTime bounds a visit during which a machine boots twice.
 const lookTime = 2*bootTimeout + 2*stepTimeout
 
-// TestRealDashboard: a browser watches the map and another one the boot of a real machine, from power-on until it
-// is up, without a reload; the boot's page has all that there is to see of it; and the machine boots anew because a
-// button says so.
+// TestRealDashboard: without a reload, one browser shows the map and another the boot of a real machine, from power-on
+// until it is up. The boot's page is complete, and a button reboots the machine.
 func TestRealDashboard(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -66,7 +65,7 @@ func TestRealDashboard(t *testing.T) {
 	})
 	s.seenBooting(fleetPage, n.name)
 	if after := s.run(s.shell(n), kernel); after == before {
-		t.Errorf("the page had the machine boot anew, and the same kernel runs: %s", after)
+		t.Errorf("the page rebooted the machine, and the same kernel runs: %s", after)
 	}
 	bootPage.Until(`document.querySelector("h1").innerText.includes("booted")`)
 	bootPage.Quiet("the node's page")
@@ -74,7 +73,7 @@ func TestRealDashboard(t *testing.T) {
 	s.powerOff(m)
 }
 
-// watch logs a browser in that looks at the map.
+// watch opens the map in a browser with a login.
 func (s *site) watch(token string) *testkit.Visit {
 	s.t.Helper()
 	v := testkit.NewVisit(s.t, s.net, dashboardAt, lookTime)
@@ -84,15 +83,14 @@ func (s *site) watch(token string) *testkit.Visit {
 	return v
 }
 
-// watchTile has a page remember what it showed of a node.
+// watchTile makes a page record what it shows about a node.
 func watchTile(v *testkit.Visit, node string) {
 	v.Run(fmt.Sprintf(`clearInterval(window.watching_), window.seen_ = [], window.watching_ = setInterval(() => {
 		const tile = document.getElementById("n-%s"), now = tile ? tile.className : "none";
 		if (seen_[seen_.length - 1] !== now) seen_.push(now); }, 100), 0`, node))
 }
 
-// seenBooting fails the test unless the map showed how a node came up, stage by stage, in the document that was
-// opened first.
+// seenBooting fails the test unless the map showed each stage of a node's boot, without a reload.
 func (s *site) seenBooting(v *testkit.Visit, node string) {
 	s.t.Helper()
 	v.Until(fmt.Sprintf(`document.getElementById("n-%s").className.includes("booted")`, node))
@@ -102,11 +100,11 @@ func (s *site) seenBooting(v *testkit.Visit, node string) {
 		s.t.Errorf("the map showed %s of a boot", seen)
 	}
 	if v.Run(`window.sameDocument`) != "true" {
-		s.t.Error("the map was loaded anew")
+		s.t.Error("the map was loaded again")
 	}
 }
 
-// wholeBoot fails the test unless the page of a boot that has just ended has everything that there is to see of it.
+// wholeBoot fails the test unless the page of a finished boot has all parts.
 func (s *site) wholeBoot(v *testkit.Visit) {
 	s.t.Helper()
 	v.Until(`document.querySelector("h1").innerText.includes("booted")`)

@@ -20,10 +20,10 @@ import (
 	"pando/internal/testkit"
 )
 
-// demoTimeout is for a whole demo that builds its image: Debian's mirror may be slow.
+// demoTimeout bounds a whole demo including the build of its image from Debian's mirror.
 const demoTimeout = 25 * time.Minute
 
-// Ctrl-C in the middle of a boot leaves nothing behind. An image of the same recipe was used again.
+// Ctrl-C during a boot leaves nothing behind. The image of the same recipe is used again.
 func TestRealDemoInterruptedInABoot(t *testing.T) {
 	needFull(t)
 	slots <- struct{}{}
@@ -43,8 +43,7 @@ func TestRealDemoInterruptedInABoot(t *testing.T) {
 	}
 }
 
-// A recipe that has changed is built again, and Ctrl-C in the middle of that
-// leaves nothing behind.
+// A changed recipe is built again, and Ctrl-C during the build leaves nothing behind.
 func TestRealDemoInterruptedInABuild(t *testing.T) {
 	needFull(t)
 	dir := filepath.Join(runDir(), "demobuild")

@@ -22,24 +22,22 @@ import (
 const (
 	desktop = "desktop"
 
-	// browser is the mark that the recipe's image makes when a page is on the screen.
+	// browser is the mark that the image sets when a page is on the screen.
 	browser = trace.Stage("browser")
 
-	// browserTimeout is from power-on to there. Under emulation a desktop takes five minutes with two processors
-	// for itself.
+	// browserTimeout bounds the time from power-on to that mark; an emulated desktop takes at least five minutes.
 	browserTimeout = 20 * time.Minute
 
-	// fewColours is more than text on black has, and less than a desktop.
+	// fewColours is more than a text screen has, and fewer than a desktop has.
 	fewColours = 500
 
-	// The browser's window, as root sees it.
+	// Commands that find the browser's window, run as root.
 	inSession  = "export DISPLAY=:0 XAUTHORITY=/home/lab/.Xauthority; "
 	findWindow = inSession + `xdotool search --onlyvisible --name '^Welcome to the lab.* Mozilla Firefox$' getwindowname %@`
 )
 
-// The recipe debian-desktop boots to a desktop that somebody is logged in to, with a page in the browser on the
-// screen, and says so on the timeline. Two boots record what is read until there, as they were asked to; the third
-// has it in its boot pack.
+// The recipe debian-desktop boots to a logged-in desktop with a page in the browser, and the timeline has the mark. Two
+// boots record their reads until that mark, as requested; the third has these in its boot pack.
 func TestRealBootDesktop(t *testing.T) {
 	needFull(t)
 	dir, err := withImages(t.Context(), desktop, base, map[string]string{desktop: "debian-desktop"})
@@ -80,15 +78,15 @@ func TestRealBootDesktop(t *testing.T) {
 	}
 }
 
-// desktopBytes is the block daemon's account of a boot.
+// desktopBytes are the bytes of a boot, as the block daemon counts them.
 type desktopBytes struct {
-	Bytes map[string]int64 `json:"bytes"` // by where they came from
+	Bytes map[string]int64 `json:"bytes"` // by source
 	Read  int64            `json:"read"`  // by the kernel
 	Reads int64            `json:"reads"`
 }
 
-// bootDesktop boots a node until its browser shows a page, looks at it from inside and from outside, and cuts its
-// power. recorded tells whether it was asked to record so far.
+// bootDesktop boots a node until its browser shows a page, checks that from inside and outside, and switches it off.
+// recorded: the boot was requested to record its reads.
 func (s *site) bootDesktop(n node, recorded bool) desktopBytes {
 	s.t.Helper()
 	m, booted := s.powerOn(n)
@@ -127,7 +125,7 @@ func (s *site) bootDesktop(n node, recorded bool) desktopBytes {
 	return bytes
 }
 
-// recordedUntil wants the server to have what a node read until a mark, which it was asked for.
+// recordedUntil expects the server to have the requested recording of a node until a mark.
 func (s *site) recordedUntil(n node, m *testkit.Machine, mark trace.Stage) {
 	s.t.Helper()
 	var r api.Recording
@@ -137,7 +135,7 @@ func (s *site) recordedUntil(n node, m *testkit.Machine, mark trace.Stage) {
 			s.t.Fatal(err)
 		}
 		own := slices.DeleteFunc(all, func(r api.Recording) bool { return r.Node != n.name })
-		if len(own) == 1 { // for a moment what was asked for and what was recorded are both listed
+		if len(own) == 1 { // the request and the result may both be listed for a moment
 			r = own[0]
 		}
 		return r.Boot != ""
@@ -148,7 +146,7 @@ func (s *site) recordedUntil(n node, m *testkit.Machine, mark trace.Stage) {
 	}
 }
 
-// desktopBytes asks the block daemon. The image has perl, and no curl.
+// desktopBytes reads the block daemon's counters. The image has perl and no curl.
 func (s *site) desktopBytes(g *testkit.Guest) (out desktopBytes) {
 	s.t.Helper()
 	const ask = `perl -MIO::Socket::UNIX -e '$s = IO::Socket::UNIX->new("/run/pando/block.sock") or die $!;
@@ -159,7 +157,7 @@ func (s *site) desktopBytes(g *testkit.Guest) (out desktopBytes) {
 	return out
 }
 
-// screen waits until the screen is not black, and keeps what it shows.
+// screen waits until the screen is not black, and saves a picture of it.
 func (s *site) screen(n node, m *testkit.Machine) {
 	s.t.Helper()
 	file := filepath.Join(workDir, n.name+".png")
@@ -183,7 +181,7 @@ func (s *site) screen(n node, m *testkit.Machine) {
 	s.t.Logf("%s: %d colours on the screen, see %s", n.name, colours, file)
 }
 
-// showBoot is the timeline of a node's boot, as an operator sees it.
+// showBoot returns the timeline of a node's boot as the command prints it.
 func (s *site) showBoot(n node) string {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), stepTimeout)

@@ -12,9 +12,8 @@ import (
 	"pando/internal/trace"
 )
 
-// Files such as a copy easily forgets something of: owners that the image does not know, a set-uid bit, an
-// attribute, a capability, an ACL, links of both kinds, a hole, a time. Debian's smallest image has no program for
-// attributes; perl's syscall does it.
+// Files with properties that a copy may lose: unknown owners, a set-uid bit, an attribute, a capability, an ACL, hard
+// and symbolic links, a hole, a time. Debian's smallest image has no program for attributes, so perl's syscall is used.
 const (
 	oddFiles = `cd /srv/data && echo text > plain && chown 1234:2345 plain && chmod 4751 plain && touch -d @1700000000 plain && ln plain hard && ln -s ../nowhere soft &&
 truncate -s 200M hole && echo end >> hole && mkdir -m 1777 "a dir" && echo -n x > "a dir/.hidden" && mkfifo pipe &&
@@ -27,9 +26,8 @@ perl -e 'for (["plain", "user.pando"], ["a dir/.hidden", "security.capability"],
   my ($path, $name) = @$_; my $v = "\0" x 100; my $n = syscall(191, $path, $name, $v, 100); print "$name ", unpack("H*", substr $v, 0, $n < 0 ? 0 : $n), "\n" }'`
 )
 
-// What one node keeps on its disk is copied to the disk of another, with all that files have: at once from one that
-// runs, and by its next boot otherwise. What is on its way is on the server for nobody else, and is gone when it
-// has arrived.
+// The state on one node's disk is copied to another node's disk with all properties of files: at once from a running
+// node, otherwise by its next boot. The server gives the state to no other node, and deletes it after arrival.
 func TestRealBootCopiesStateBetweenDisks(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -86,7 +84,7 @@ func TestRealBootCopiesStateBetweenDisks(t *testing.T) {
 	if left, _ := os.ReadDir(spool); len(left) != 0 {
 		t.Errorf("fetched, it is still on the server: %v", left)
 	}
-	// Back, without haste: it is sent by a boot, before anything may write to it.
+	// And back: the other node's next boot sends it, before services can write.
 	s.run(s.shell(b), "rm -r '/srv/data/a dir' && echo other > /srv/data/plain && sync")
 	out, err := s.API.CopyState(t.Context(), a.name, api.StateChange{From: b.name})
 	if err != nil || len(out.Orders) != 1 || !out.Orders[0].Waits() {
@@ -111,7 +109,7 @@ func TestRealBootCopiesStateBetweenDisks(t *testing.T) {
 
 const showSmall = "cd /srv/data && ls && cat plain /etc/app.lic"
 
-// hasCopy boots a node that gets the state of another one.
+// hasCopy boots a node that gets the state of another node.
 func (s *site) hasCopy(n, from node, want string) *testkit.Machine {
 	s.t.Helper()
 	m, g := s.arrives(n, from)
@@ -125,9 +123,9 @@ func (s *site) hasCopy(n, from node, want string) *testkit.Machine {
 	return m
 }
 
-// From a disk to a volume, from there to an NFS server, and back to the disk: each is fetched by a boot of a node
-// that keeps its state elsewhere. Volumes have all that disks have; NFS has neither attributes nor capabilities,
-// and that keeps nothing else from arriving.
+// State is copied from a disk to a volume, from there to an NFS server, and back to the disk, each time by a boot of
+// the receiving node. A volume keeps everything; NFS has neither attributes nor capabilities, and the rest still
+// arrives.
 func TestRealBootCopiesStateBetweenPlaces(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -184,11 +182,11 @@ func TestRealBootCopiesStateBetweenPlaces(t *testing.T) {
 	s.powerOff(m)
 }
 
-// showUsual is of showOdd what every file system has.
+// showUsual shows the part of showOdd that every file system supports.
 const showUsual = `cd /srv/data && find . -exec stat -c '%n %F %u:%g %a %h %Y %s' {} + | grep -v '^\. ' | sort | sed '/directory\|fifo\|symbolic/s/ [0-9]* [0-9]*$//' &&
 cat plain /etc/app.lic && readlink soft && [ plain -ef hard ] && tail -c 4 hole`
 
-// sentNow has a node send its state for another one while it runs, and cuts its power.
+// sentNow makes a running node send its state for another node, and switches it off.
 func (s *site) sentNow(from, to node, m *testkit.Machine) {
 	s.t.Helper()
 	if _, err := s.API.CopyState(s.t.Context(), to.name, api.StateChange{From: from.name, Force: true}); err != nil {
@@ -203,7 +201,7 @@ func (s *site) sentNow(from, to node, m *testkit.Machine) {
 	s.cut(m)
 }
 
-// arrives boots a node that gets the state of another one.
+// arrives boots a node that gets the state of another node.
 func (s *site) arrives(n, from node) (*testkit.Machine, *testkit.Guest) {
 	s.t.Helper()
 	m, g := s.stateBoot(n)

@@ -9,9 +9,8 @@ import (
 	"pando/internal/testkit"
 )
 
-// What a node keeps on a disk of its own is there after a power cut in the middle of writing, in another image too.
-// A single file is kept as soon as it has changed, however a program replaces it, and once more when the node is
-// switched off. It is reset in part, and as a whole.
+// What a node keeps on its own disk survives a power cut during writes, and a change of the image. A single file is
+// saved after each change, however a program replaces it, and at shutdown. The state is reset in part, and as a whole.
 func TestRealBootKeepsStateOnADisk(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")

@@ -12,9 +12,9 @@ import (
 	"pando/internal/trace"
 )
 
-// A line of fstab for a pool that is not there is masked. One for an image that is not there takes systemd to
-// emergency mode, with root locked: the boot is a failed one within seconds, names the unit, and begins anew after the
-// time that the group says. Mended, the machine comes up.
+// A line of fstab for a missing pool is masked. A line for a missing disk image leads to systemd's emergency mode, with
+// root locked: the boot counts as failed within seconds, names the unit, and restarts after the group's time. After the
+// line is fixed the machine boots.
 func TestRealBootEmergency(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -25,7 +25,7 @@ func TestRealBootEmergency(t *testing.T) {
 		api.GroupSet{Settings: fleet.Settings{RebootAfter: &after}}); err != nil {
 		t.Fatal(err)
 	}
-	// A config file is the administrator's own: its lines stay as they are.
+	// A config file belongs to the administrator, so its lines are not masked.
 	s.declare("all", "/etc/fstab", "/nowhere.img /home ext4 loop 0 0\n", api.ConfigSet{})
 	m, booted := s.powerOn(n)
 	e := s.waitEvent(n.name, m, func(e trace.Event) bool { return e.Stage == trace.Booted })

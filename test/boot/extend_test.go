@@ -14,9 +14,8 @@ import (
 	"pando/internal/trace"
 )
 
-// TestRealExtension: a program that was not there is there seconds after a command, on a node that goes on running,
-// with a service and in a session that was open before; it goes again while somebody runs it, and is there at the
-// next boot before services start.
+// TestRealExtension: a program becomes available on a running node seconds after a command, with a service, and in a
+// session that was open before. It is removed while in use. At the next boot it is available before services start.
 func TestRealExtension(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own", "--uplink", "2mbit") // so that the server alone would take its time
@@ -30,7 +29,7 @@ func TestRealExtension(t *testing.T) {
 		memory:   1024,
 	}
 	m := s.boot(n)
-	open := s.shell(n) // and stays so
+	open := s.shell(n) // stays open during the test
 	s.told([]node{n}, []*testkit.Machine{m})
 	s.run(open, "! command -v greet; systemctl is-system-running --wait")
 	kernel := s.run(open, "cat /proc/sys/kernel/random/boot_id")
@@ -61,7 +60,7 @@ func TestRealExtension(t *testing.T) {
 	s.extendByPackages(n, m, open)
 	s.command("group", "set", bookworm, "--extend", "tools")
 	s.waitRun(open, "greet", "hello")
-	s.anew(n, m, fleet.MethodReboot)
+	s.rebootBy(n, m, fleet.MethodReboot)
 	g := s.shell(n)
 	if out := s.run(g, "greet; cat /run/greeted"); out != "hello\nhello" {
 		t.Errorf("after a reboot: %q", out)
@@ -73,8 +72,8 @@ func TestRealExtension(t *testing.T) {
 	s.powerOff(m)
 }
 
-// extendByPackages: a package of the distribution's archive, with what it depends on, becomes a program of a node
-// that runs. A node that attaches it later has it from the first.
+// extendByPackages: a package of the distribution, with its dependencies, becomes available on a running node. A node
+// that attaches the extension later has it from the start.
 func (s *site) extendByPackages(n node, m *testkit.Machine, open *testkit.Guest) {
 	s.t.Helper()
 	const try, answer = `echo '{"n": 41}' | jq '.n + 1'`, "42"
@@ -115,8 +114,8 @@ func (s *site) extendByPackages(n node, m *testkit.Machine, open *testkit.Guest)
 	s.waitExtensions(n, m)
 }
 
-// refusesOthers: another version of the image is refused beside an extension that was not made on it. A node that
-// gets both all the same boots, and says what it lacks.
+// refusesOthers: the server refuses a version of the image together with an extension that was made for another
+// version. A node that gets both anyway boots, and reports what it lacks.
 func (s *site) refusesOthers(n node, m *testkit.Machine) {
 	s.t.Helper()
 	s.command("image", "shell", bookworm, "--tag", "next", "--", "sh", "-euc", "echo next > /etc/motd")
@@ -132,7 +131,7 @@ func (s *site) refusesOthers(n node, m *testkit.Machine) {
 	s.waitExtensions(n, m, "tools") // that of what it runs, though the tag is on the other
 }
 
-// toolsTree has a program, one that goes on, and a service.
+// toolsTree has a program, a long-running program, and a service.
 func toolsTree(t *testing.T) string {
 	t.Helper()
 	tree := t.TempDir()
@@ -167,7 +166,7 @@ func toolsTree(t *testing.T) string {
 	return tree
 }
 
-// waitRun runs a command in a guest until it prints what is wanted.
+// waitRun repeats a command in a guest until it prints the wanted text.
 func (s *site) waitRun(g *testkit.Guest, command, want string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), stepTimeout)
@@ -190,7 +189,7 @@ func (s *site) waitRun(g *testkit.Guest, command, want string) {
 	}
 }
 
-// waitExtensions waits until a node says that it has these, and no others.
+// waitExtensions waits until a node reports exactly these extensions.
 func (s *site) waitExtensions(n node, m *testkit.Machine, names ...string) {
 	s.t.Helper()
 	s.wait(n.name, stepTimeout, m, func(now api.Node) bool {

@@ -21,9 +21,8 @@ import (
 	"pando/internal/trace"
 )
 
-// bootDamaged boots a node from a store in which a manifest is signed by a strange key, then gone, and a byte of an
-// object is flipped. The console and the timeline say so, and the same boot goes on by itself when the store is
-// repaired.
+// bootDamaged boots a node from a damaged store: the manifest is signed by an unknown key, then missing, and a byte of
+// an object is wrong. Console and timeline say so, and the same boot continues when the store is repaired.
 func (s *site) bootDamaged(n node, version fleet.Digest) *testkit.Machine {
 	s.t.Helper()
 	object, err := testkit.FirstObject(s.t.Context(), s.Config.Data, version, "/usr/sbin/sshd")
@@ -51,7 +50,7 @@ func (s *site) bootDamaged(n node, version fleet.Digest) *testkit.Machine {
 	return m
 }
 
-// panics has a node's kernel give up. The server hears its last words, and says what happened.
+// panics makes a node's kernel panic. The server receives its last messages, and reports the panic.
 func (s *site) panics(n node, m *testkit.Machine, g *testkit.Guest) {
 	s.t.Helper()
 	s.run(
@@ -66,7 +65,7 @@ func (s *site) panics(n node, m *testkit.Machine, g *testkit.Guest) {
 	}
 }
 
-// refused is what the site says of a boot whose manifest is not signed by whom it trusts, while it waits.
+// refused checks what the site says about a waiting boot whose manifest has no trusted signature.
 func (s *site) refused(n node) {
 	s.t.Helper()
 	failed, err := s.API.FailedBoots(s.t.Context(), n.name, 0)
@@ -81,8 +80,9 @@ func (s *site) refused(n node) {
 	}
 }
 
-// spoilManifest has a node that is about to load its kernel find a manifest that a stranger signed, then none, and then
-// the good one. The server itself has read it before: it sends no script for a version that is not signed.
+// spoilManifest gives a node that is about to load its kernel a manifest that an unknown key signed, then none, and
+// then the good one. The server itself has verified the manifest before, because it sends no script for an unsigned
+// version.
 func (s *site) spoilManifest(n node, m *testkit.Machine, version fleet.Digest) {
 	s.t.Helper()
 	s.waitEvent(n.name, m, reached(trace.Script))
@@ -120,7 +120,8 @@ func (s *site) spoilManifest(n node, m *testkit.Machine, version fleet.Digest) {
 	}
 }
 
-// failedAt waits until the manifest phase has failed for a reason, with a hint, and the node says that it tries again.
+// failedAt waits until the manifest stage has failed for a reason, with a hint, and the node reports that it tries
+// again.
 func (s *site) failedAt(n node, m *testkit.Machine, reason, hint string) trace.Event {
 	s.t.Helper()
 	e := s.waitEvent(n.name, m, func(e trace.Event) bool {
@@ -141,7 +142,7 @@ func (s *site) read(file string) []byte {
 	return b
 }
 
-// write replaces a file: other sites' stores share the old one.
+// write replaces a file instead of changing it, because stores of other sites have hard links to it.
 func (s *site) write(file string, data []byte) {
 	s.t.Helper()
 	if err := store.WriteFile(file, data, 0o644); err != nil {
@@ -149,7 +150,7 @@ func (s *site) write(file string, data []byte) {
 	}
 }
 
-// flip changes one byte of an object.
+// flip changes one byte of an object. repair restores it.
 func (s *site) flip(object string) (repair func()) {
 	s.t.Helper()
 	good := s.read(object)
@@ -159,7 +160,7 @@ func (s *site) flip(object string) (repair func()) {
 	return func() { s.write(object, good) }
 }
 
-// outage is how long the server is away; nodes must not mind.
+// outage returns how long the server is down; nodes must cope with that.
 func outage() time.Duration {
 	if full() {
 		return 120 * time.Second
@@ -167,10 +168,9 @@ func outage() time.Duration {
 	return 30 * time.Second
 }
 
-// The server ends three times while a node boots. Then it is away while cold files are read, and the block daemon is
-// killed while others are: no read fails, and every byte is right. The timeline says of both, and after two minutes of
-// the tracker too. What the node logs from before, meanwhile and afterwards is read in order, and is there
-// still when its power is cut.
+// The server ends three times during a boot. Then it is down while cold files are read, and the block daemon is killed
+// during other reads: no read fails, and every byte is right. The timeline reports both. The node's log lines of all
+// that time are on the server in order, even after a power cut.
 func TestRealBootOutlivesItsServerAndItsDaemon(t *testing.T) {
 	needBoot(t)
 	s := newSite(t, "own", "--logs", "on")
@@ -197,7 +197,7 @@ func TestRealBootOutlivesItsServerAndItsDaemon(t *testing.T) {
 	s.away(g, files[:100])
 	back := time.Now()
 	kinds := []blockapi.IncidentKind{blockapi.ServerDown, blockapi.ServerUp}
-	if full() { // a node that has its boot pack asks the tracker once a minute
+	if full() { // a node that has its whole boot pack sends an announcement once a minute
 		kinds = append(kinds, blockapi.TrackerLost, blockapi.TrackerUp)
 	}
 	for _, k := range kinds {
@@ -218,8 +218,8 @@ func TestRealBootOutlivesItsServerAndItsDaemon(t *testing.T) {
 	}
 }
 
-// incident waits until a boot's timeline on the server has an incident, told with the time when it happened. One soon
-// after another of its kind is not told again. What is good news may come later.
+// incident waits until the timeline on the server has an incident at the time when it happened. A repeated incident of
+// the same kind may be omitted. Good news may come later.
 func (s *site) incident(n node, m *testkit.Machine, kind blockapi.IncidentKind, after, before time.Time) {
 	s.t.Helper()
 	e := s.waitEvent(n.name, m, func(e trace.Event) bool {
@@ -235,10 +235,11 @@ func (s *site) incident(n node, m *testkit.Machine, kind blockapi.IncidentKind, 
 	s.t.Logf("%8s %s", e.Time.Sub(after).Round(100*time.Millisecond), e.Message)
 }
 
-// clockSlack is how far a boot's time may be from the server's: what the first report took.
+// clockSlack bounds the difference between times on a timeline and the server's clock: the duration of the first
+// report.
 const clockSlack = 5 * time.Second
 
-// away reads files while there is no server.
+// away reads files while the server is down.
 func (s *site) away(g *testkit.Guest, files []string) {
 	s.t.Helper()
 	if err := s.Kill(); err != nil {
@@ -263,7 +264,7 @@ func (s *site) dead(g *testkit.Guest, m *testkit.Machine, n node, files []string
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), stepTimeout)
 	defer cancel()
-	// The shell is read before its root has nobody behind it; the new daemon has another process id.
+	// The shell's code is in memory before the daemon is killed. The new daemon has another process id.
 	const kill = `for i in 1 2 3; do
 		old=$(pgrep -xf '@pando-block.*') && kill -9 $old &&
 		until new=$(pgrep -xf '@pando-block.*') && [ "$new" != "$old" ]; do sleep 0.1; done; sleep 2
@@ -284,7 +285,7 @@ func (s *site) dead(g *testkit.Guest, m *testkit.Machine, n node, files []string
 	)
 }
 
-// compare holds the output of sha256sum against the image.
+// compare compares the output of sha256sum with the image.
 func (s *site) compare(sums string, count int) {
 	s.t.Helper()
 	c := s.content("pc001")

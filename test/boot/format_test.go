@@ -10,10 +10,10 @@ import (
 	"pando/internal/testkit"
 )
 
-// An image whose root is squashfs boots like any other, with the same index, block daemon and agent.
+// An image with a squashfs root boots like any other, with the same index, block daemon and agent.
 func TestRealBootFromSquashfs(t *testing.T) { bootFrom(t, "squashfs") }
 
-// bootFrom builds an image with a root file system of a kind, boots a machine from it and reads all that it has.
+// bootFrom builds an image with a kind of root file system, boots a machine from it and reads every file.
 func bootFrom(t *testing.T, kind string) {
 	t.Helper()
 	needFull(t)

@@ -13,12 +13,12 @@ import (
 
 const (
 	hungAfter  = "10"             // seconds, where the kernel has 120
-	hungOutage = 75 * time.Second // so that a wait is noticed several times
-	hungBefore = 8 * time.Second  // for the shells to begin
+	hungOutage = 75 * time.Second // long enough for several reports of a hung task
+	hungBefore = 8 * time.Second  // time for the shells to start
 )
 
-// A kernel that finds programs which wait too long for a server that is away says so, and they go on when it is
-// back. Told to panic it does that, so nodes are not: docs/node-state.md.
+// A kernel that reports programs which wait too long for a missing server lets them continue when the server is back. A
+// kernel that is set to panic on that panics, so nodes do not set that: docs/node-state.md.
 func TestRealHungTasks(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -67,7 +67,7 @@ func TestRealHungTasks(t *testing.T) {
 	}
 }
 
-// booted is a node that is up, with a shell on it.
+// booted is a node that is up, with a shell.
 type booted struct {
 	node
 	m *testkit.Machine
@@ -91,7 +91,7 @@ func (s *site) bootBoth(nodes ...node) []booted {
 	return up
 }
 
-// both announces a machine of each image; the test's number is in their addresses.
+// both declares a machine for each image; the test's number is part of their addresses.
 func (s *site) both(test byte, memory int) []node {
 	s.t.Helper()
 	var nodes []node
@@ -109,9 +109,9 @@ func (s *site) both(test byte, memory int) []node {
 	return nodes
 }
 
-// hang ends the server and has each node look into a directory of its root by two shells that are in each other's
-// way: who waits for the server alone can be killed, and so does not count as hung; who waits for another program's
-// look does. The shells run before the server ends, and do the rest without another program.
+// hang ends the server and makes two shells on each node read the same directory of its root. The shell that waits for
+// the server can be killed, so it does not count as hung. The one that waits for the first shell's read does. Both run
+// before the server ends, and start no other program afterwards.
 func (s *site) hang(nodes []booted) (wait []func() (string, error)) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), hungOutage+bootTimeout)

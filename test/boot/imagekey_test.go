@@ -18,15 +18,15 @@ import (
 	"testing/fstest"
 )
 
-// otherInputs are packages below internal that a build imports and that decide nothing of an image that is made by a
-// recipe which begins with nothing.
+// otherInputs returns packages below internal that a build imports, but that do not influence an image whose recipe
+// starts from scratch.
 func otherInputs() []string {
 	return []string{"api", "build/base", "build/extension", "build/packer", "build/source", "fleet",
 		"image/bootpack", "steps", "trace"}
 }
 
-// imageKey names what decides an image, and how it is stored: the code of package build and of all that it imports, and
-// the built-in recipes. Comments and tests are not in it. internal is the directory of that name.
+// imageKey returns a hash of everything that influences an image and its storage: the code of package build and its
+// imports, and the built-in recipes, without comments and tests. internal is the directory of that name.
 func imageKey(internal fs.FS) (string, error) {
 	h := sha256.New()
 	todo, seen := []string{"build"}, map[string]bool{}
@@ -58,7 +58,7 @@ func imageKey(internal fs.FS) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:6]), nil
 }
 
-// hashPackage adds a package's code to a hash, without comments, and returns what it imports of those below internal.
+// hashPackage adds a package's code without comments to a hash, and returns its imports below internal.
 func hashPackage(h hash.Hash, internal fs.FS, dir string) (imports []string, err error) {
 	files, err := fs.Glob(internal, path.Join(dir, "*.go"))
 	if err != nil {
@@ -90,7 +90,7 @@ func hashPackage(h hash.Hash, internal fs.FS, dir string) (imports []string, err
 			}
 		}
 		var s scanner.Scanner
-		s.Init(set.AddFile(name, -1, len(text)), text, nil, 0) // it leaves comments out
+		s.Init(set.AddFile(name, -1, len(text)), text, nil, 0) // the scanner skips comments
 		for {
 			_, tok, literal := s.Scan()
 			if tok == token.EOF {
@@ -102,7 +102,7 @@ func hashPackage(h hash.Hash, internal fs.FS, dir string) (imports []string, err
 	return imports, nil
 }
 
-// The images that most tests boot are built again when code or recipes that decide them change, and not otherwise.
+// The shared images are built again after a change of code or recipes that influence them, and only then.
 func TestImageKey(t *testing.T) {
 	key := func(more ...string) string {
 		t.Helper()

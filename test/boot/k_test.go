@@ -14,18 +14,16 @@ import (
 	"pando/internal/testkit"
 )
 
-// What K may have, in decimal megabytes, with the drivers of every usual NIC, and with those of one that is known.
-// Mellanox's newest and the part with every USB adapter are up to 320 KB above it, and are listed only:
-// docs/formats/initramfs.md.
+// Limits of K in bytes, with the drivers of every usual NIC, and of one known NIC. Mellanox's newest NICs and USB
+// adapters are up to 320 KB above the second limit, and are only logged: docs/formats/initramfs.md.
 var (
 	allBounds   = map[string]int64{bookworm: 18.5e6, trixie: 22e6}
-	knownBounds = map[string]int64{bookworm: 12.5e6, trixie: 16.3e6}
-	// Beside that, in groups whose nodes keep a cache on a disk.
+	knownBounds = map[string]int64{bookworm: 12.5e6, trixie: 16.31e6}
+	// In addition, for groups whose nodes have a cache on a disk.
 	mostDiskDrivers = 1_750_000
 )
 
-// TestRealK bounds what every boot loads before it has a root: kernel, drivers of every usual NIC, agent. The
-// bounds are decimal megabytes; Debian 13's kernel alone is 4 MB larger than Debian 12's.
+// TestRealK bounds the size of kernel, drivers and agent, which every boot loads before it has a root.
 func TestRealK(t *testing.T) {
 	needBoot(t)
 	s := newSite(t, "off")
@@ -66,7 +64,7 @@ func TestRealK(t *testing.T) {
 	}
 }
 
-// knownK bounds K of a version with the drivers of each NIC by itself.
+// knownK bounds K of a version with the drivers of each single NIC.
 func (s *site) knownK(name string, v api.Version, agent int64) {
 	s.t.Helper()
 	st, err := store.OpenDir(filepath.Join(s.Config.Data, "store"))

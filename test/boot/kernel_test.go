@@ -11,8 +11,7 @@ import (
 	"pando/internal/testkit"
 )
 
-// What settings of the kernel cost and bring on a node, side by side in one boot. docs/node-state.md has figures
-// and what follows from them.
+// Measures the costs and benefits of kernel settings on a node in one boot; docs/node-state.md has the results.
 func TestRealKernelSettings(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -78,8 +77,8 @@ func TestRealKernelSettings(t *testing.T) {
 
 func ratio(a, b int64) float64 { return float64(a) / float64(max(b, 1)) }
 
-// measureScript prints numbers. programs, files READAHEAD: bytes and requests of the root, milliseconds. dirty
-// BYTES: the most kB that waited to be written, milliseconds until they were.
+// measureScript prints numbers. programs, files READAHEAD: bytes and requests to the root, milliseconds. dirty BYTES:
+// the largest amount of unwritten data in kB, milliseconds until it was written.
 const measureScript = `
 now() { read -r up _ </proc/uptime; echo "${up%.*}${up#*.}0"; }
 drop() { sync; echo 3 >/proc/sys/vm/drop_caches; }

@@ -12,10 +12,9 @@ import (
 	"pando/internal/trace"
 )
 
-// The site gets a new key: machines boot before, after, and when the old one is revoked. A version that only the
-// revoked key signed boots on no machine: the server says so on the screen, and a machine that finds it says so on
-// its console.
-// What is wrong in the store goes no further.
+// The site gets a new key. Machines boot before, afterwards, and after the old key is revoked. A version that only the
+// revoked key signed boots on no machine: the server says so on the screen, or the machine on its console. Machines
+// refuse damaged data of a store.
 func TestRealBootWithKeysRotatedAndADamagedStore(t *testing.T) {
 	needBoot(t)
 	s := newSite(t, "own", "--netconsole", ":6666")
@@ -49,8 +48,8 @@ func TestRealBootWithKeysRotatedAndADamagedStore(t *testing.T) {
 	s.refusedByAll(n, record.Desired, file, old, both)
 }
 
-// refusedByAll boots a machine whose version only the revoked key has signed, twice: when it asks what to boot, and
-// when it has its kernel.
+// refusedByAll boots a machine whose version only the revoked key signed. It is refused twice: when it requests its
+// script, and when it has its kernel.
 func (s *site) refusedByAll(n node, version fleet.Digest, file string, old, both []byte) {
 	s.t.Helper()
 	m, booted := s.powerOn(n)

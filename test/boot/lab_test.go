@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// The lab's machine has its root by the kernel's client of NFS 4.1, and comes to its default target.
+// The lab's machine boots from a root over the kernel's NFS 4.1 client, and reaches its default target.
 func TestRealLabBootsByNFS(t *testing.T) {
 	needFull(t)
 	for _, program := range []string{"ganesha.nfsd", "nbd-client"} {

@@ -17,7 +17,7 @@ import (
 	"pando/internal/trace"
 )
 
-// Beside the site's own DHCP server Pando gives boot answers only, and no address.
+// Beside the site's own DHCP server Pando sends only boot answers and gives no addresses.
 func TestRealBootBesideAnotherDHCPServer(t *testing.T) {
 	needBoot(t)
 	network := newNet(t)
@@ -43,7 +43,7 @@ func TestRealBootBesideAnotherDHCPServer(t *testing.T) {
 	}
 }
 
-// runDnsmasq is the site's DHCP server: another machine on the same wire, 10.77.0.2.
+// runDnsmasq starts the site's DHCP server on another host of the same network, 10.77.0.2.
 func runDnsmasq(t *testing.T, wire *testkit.Net, args ...string) {
 	t.Helper()
 	if _, err := exec.LookPath("dnsmasq"); err != nil {
@@ -71,11 +71,11 @@ func runDnsmasq(t *testing.T, wire *testkit.Net, args ...string) {
 	}
 	t.Cleanup(func() {
 		logError(t, c.Process.Signal(unix.SIGTERM))
-		_ = c.Wait() // its status is that of a program that was told to end
+		_ = c.Wait() // the status is that of a killed program
 	})
 }
 
-// powerOnUnknown powers a machine on that nobody announced. It waits, says so, and goes on when it is adopted.
+// powerOnUnknown switches an unknown machine on. It waits, says so, and continues when it is adopted.
 func (s *site) powerOnUnknown(n node) (m *testkit.Machine, booted func()) {
 	s.t.Helper()
 	policy := api.Policy{Adoption: fleet.Approve, Naming: "pc[001-]"}
@@ -99,8 +99,8 @@ func (s *site) powerOnUnknown(n node) (m *testkit.Machine, booted func()) {
 	return m, booted
 }
 
-// bootOverRestarts powers a node on. The server ends while it sends the kernel, while it sends the initramfs, and while
-// /init works, and comes back each time; the node goes on with the same boot.
+// bootOverRestarts switches a node on. The server ends while it sends the kernel, while it sends the initramfs, and
+// while /init works, and is restarted each time. The node continues the same boot.
 func (s *site) bootOverRestarts(n node) *testkit.Machine {
 	s.t.Helper()
 	m, booted := s.powerOn(n)
@@ -113,7 +113,7 @@ func (s *site) bootOverRestarts(n node) *testkit.Machine {
 	if err := s.Kill(); err != nil {
 		s.t.Fatal(err)
 	}
-	// Long enough that requests fail and are tried again.
+	// Long enough for requests to fail and be repeated.
 	select {
 	case <-time.After(20 * time.Second):
 	case <-m.Done():
@@ -129,16 +129,16 @@ func (s *site) bootOverRestarts(n node) *testkit.Machine {
 		s.t.Fatal(err)
 	}
 	if b.ID != first.Boot {
-		s.t.Errorf("boot %s became boot %s: the node began anew", first.Boot, b.ID)
+		s.t.Errorf("boot %s became boot %s: the node began another boot", first.Boot, b.ID)
 	}
 	return m
 }
 
-// gaveUp is what the script says when a part of K did not arrive.
+// gaveUp is the script's message when a part of K did not arrive.
 const gaveUp = "kernel or initramfs did not arrive"
 
-// killSending kills the server while it sends a part of K, and starts it again when the machine has noticed, which it
-// has for the count-th time. Nothing is sent on while the machine is frozen.
+// killSending kills the server while it sends a part of K, and restarts it when the machine has noticed for the
+// count-th time. The machine is frozen meanwhile, so that nothing more is sent.
 func (s *site) killSending(n node, m *testkit.Machine, stage trace.Stage, count int) fleet.BootID {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), bootTimeout)
@@ -171,7 +171,7 @@ func (s *site) killSending(n node, m *testkit.Machine, stage trace.Stage, count 
 	return begin.Boot
 }
 
-// pause is between two looks at what a machine does.
+// pause waits between two checks of a machine's progress.
 func (s *site) pause(ctx context.Context, m *testkit.Machine, stage trace.Stage) {
 	s.t.Helper()
 	select {
@@ -183,7 +183,7 @@ func (s *site) pause(ctx context.Context, m *testkit.Machine, stage trace.Stage)
 	}
 }
 
-// lastOf is the latest event of a stage of a node's latest boot; one without a kind when there is none.
+// lastOf returns the latest event of a stage in a node's latest boot, the zero event if there is none.
 func (s *site) lastOf(ctx context.Context, n node, stage trace.Stage) (last trace.Event) {
 	s.t.Helper()
 	b, err := s.API.NodeBoot(ctx, n.name)

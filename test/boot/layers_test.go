@@ -13,8 +13,8 @@ import (
 	"pando/internal/testkit"
 )
 
-// What a node writes to compressed memory takes less of it, and what it removes is given back. Full, it goes on as
-// with memory; a kernel without zram boots all the same, with a word on the timeline.
+// A write layer in compressed memory uses less memory than is written, and removed files free it. If it is full the
+// node behaves as with tmpfs. A kernel without zram still boots, and the timeline says so.
 func TestRealBootOnCompressedMemory(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -64,7 +64,7 @@ func TestRealBootOnCompressedMemory(t *testing.T) {
 	s.powerOff(m)
 }
 
-// zramUsed is how many bytes of memory compressed memory takes.
+// zramUsed returns how many bytes of memory a zram device uses.
 func (s *site) zramUsed(g *testkit.Guest) int64 {
 	s.t.Helper()
 	f := strings.Fields(s.run(g, "cat /sys/block/zram0/mm_stat"))
@@ -75,9 +75,8 @@ func (s *site) zramUsed(g *testkit.Guest) int64 {
 	return n
 }
 
-// What a node writes to a disk that is kept is there after a power cut, with the same version; over another one it
-// is wiped. A disk that is wiped is empty at each boot, whatever was cut off. Without the disk, the node writes to
-// memory.
+// A kept write layer on a disk survives a power cut with the same version, and is wiped with another version. A disk
+// that is not kept is empty at each boot. Without the disk, the node writes to memory.
 func TestRealBootOnAWriteDisk(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -133,7 +132,7 @@ func TestRealBootOnAWriteDisk(t *testing.T) {
 	s.powerOff(m)
 }
 
-// layer reports what takes the writes of a group's nodes.
+// layer sets the write layer of a group's nodes.
 func (s *site) layer(group, kind string, limit *string) {
 	s.t.Helper()
 	if _, err := s.API.SetGroup(s.t.Context(), group,
@@ -146,7 +145,7 @@ func (s *site) layer(group, kind string, limit *string) {
 // layerBoot boots a node and logs in when it is up.
 func (s *site) layerBoot(n node) (*testkit.Machine, *testkit.Guest) {
 	s.t.Helper()
-	before, _ := s.API.NodeBoot(s.t.Context(), n.name) // none yet: an empty id
+	before, _ := s.API.NodeBoot(s.t.Context(), n.name) // the first boot has none before it: an empty id
 	m, booted := s.powerOn(n)
 	s.wait(n.name, bootTimeout, m, func(n api.Node) bool {
 		return n.Boot != nil && n.Boot.ID != before.ID && n.Boot.State.Reached() && n.Running == n.Desired
@@ -155,7 +154,7 @@ func (s *site) layerBoot(n node) (*testkit.Machine, *testkit.Guest) {
 	return m, s.shell(n)
 }
 
-// namedDisk is the image of a disk of 1 GiB with one empty partition of a name.
+// namedDisk makes the image of a disk of 1 GiB with one empty partition of the given name.
 func (s *site) namedDisk(file, name string) string {
 	s.t.Helper()
 	const size, sector = 1 << 30, 512

@@ -11,7 +11,7 @@ import (
 	"pando/internal/testkit"
 )
 
-// entries are what the directory has: one person, who is in two groups.
+// entries are the content of the directory: one person, who is in two groups.
 const entries = `dn: dc=example,dc=org
 objectClass: dcObject
 objectClass: organization
@@ -41,8 +41,8 @@ gidNumber: 7002
 memberUid: ldapuser
 `
 
-// docs/ldap, as it is: an image by its recipe, its config files applied, and users that only a directory knows are
-// known on the node, with their groups and their passwords.
+// The files of docs/ldap work unchanged: an image by its recipe, with its config files, knows the users of a directory,
+// with their groups and passwords.
 func TestRealUsersFromADirectory(t *testing.T) {
 	needFull(t)
 	if _, err := exec.LookPath("slapd"); err != nil {
@@ -102,7 +102,7 @@ func TestRealUsersFromADirectory(t *testing.T) {
 		)
 	}
 	s.run(g, "adduser --quiet --disabled-password --gecos '' local")
-	// su asks everybody but root
+	// su asks every user but root for a password
 	for password, want := range map[string]bool{"open sesame": true, "close sesame": false} {
 		out := strings.TrimSpace(
 			s.run(

@@ -10,8 +10,8 @@ import (
 	"pando/internal/trace"
 )
 
-// Something in the image takes the address and the link away that the root hangs on, three times while cold files
-// are read: they come back, every byte is right, and the timeline tells. Then both daemons are killed, one after
+// A program in the image removes the address and the link that the root depends on, three times while cold files are
+// read. Both are restored, every byte is right, and the timeline reports it. Then both daemons are killed, one after
 // the other.
 func TestRealBootRepairsItsLink(t *testing.T) {
 	needFull(t)
@@ -30,7 +30,7 @@ func TestRealBootRepairsItsLink(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*stepTimeout)
 	defer cancel()
-	// It goes on by itself, because the connection that started it stands still meanwhile.
+	// The script runs in the background, because the ssh connection stalls meanwhile.
 	const cut = `nic=$(ip -4 -o route get 10.77.0.1 | sed 's/.* dev \([^ ]*\).*/\1/')
 		setsid sh -c "for i in 1 2 3; do ip addr flush dev $nic; ip link set $nic down; sleep 3; done" >/dev/null 2>&1 </dev/null &`
 	read := g.Start(ctx, "sleep 1; sha256sum "+strings.Join(files[:100], " "))

@@ -16,8 +16,8 @@ import (
 	"pando/internal/trace"
 )
 
-// What a node's journal said is read after its kernel died, by unit, boot and text. The next boot finds what the
-// kernel left in pstore, and the boot that died is told with it.
+// The journal of a node is on the server after its kernel panicked, and can be read by unit, boot and text. The next
+// boot finds the panic in pstore, and the server adds it to the boot that panicked.
 func TestRealBootLeavesItsLogs(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own", "--logs", "on")
@@ -34,8 +34,8 @@ func TestRealBootLeavesItsLogs(t *testing.T) {
 	booted()
 	g := s.shell(n)
 	s.healthy(g)
-	// The end of the boot starts it, not the time that this one took alone: what systemd says of that command is
-	// empty, or another word, when it did not work.
+	// The unit starts at the end of the boot, which may take longer than this command; a failed command prints another
+	// text.
 	s.run(
 		g,
 		"timeout 60 sh -c 'until systemctl show -p ExecStartPost pando-booted.service | grep -q "+
@@ -107,7 +107,7 @@ func (s *site) waitLog(n node, q api.JournalQuery) {
 	}
 }
 
-// leftInPstore waits until the boot that died has what its kernel left.
+// leftInPstore waits until the panicked boot has the record of its kernel.
 func (s *site) leftInPstore(n node, died fleet.BootID) {
 	s.t.Helper()
 	for begun := time.Now(); ; time.Sleep(time.Second) {
@@ -123,10 +123,10 @@ func (s *site) leftInPstore(n node, died fleet.BootID) {
 	}
 }
 
-// talking is a node that logs a line a second, by a unit called talk.
+// talking is a node with a unit named talk that logs a line every second.
 type talking struct {
 	boot fleet.BootID
-	last int // line that had come when it was begun
+	last int // last line that the server had at the beginning
 }
 
 func (s *site) startTalking(n node, g *testkit.Guest) talking {
@@ -139,8 +139,8 @@ func (s *site) startTalking(n node, g *testkit.Guest) talking {
 	return talking{b.ID, s.talked(n, b.ID, 3)}
 }
 
-// talked waits until the lines of the unit talk have come up to a number at least, and returns the highest. None
-// may be missing below it.
+// talked waits until the lines of unit talk have reached at least a number, and returns the last number. It fails if a
+// line below that is missing.
 func (s *site) talked(n node, boot fleet.BootID, least int) (last int) {
 	s.t.Helper()
 	begun := time.Now()
@@ -177,15 +177,15 @@ func (s *site) talked(n node, boot fleet.BootID, least int) (last int) {
 	return last
 }
 
-// inOrder is the highest number of the lines of talk, -1 for none. What was sent twice when the server was killed
-// may stand there twice.
+// inOrder returns the last number of talk's lines, -1 for none. Lines that were sent again after the server was killed
+// may be doubled.
 func (s *site) inOrder(j api.Journal) int {
 	s.t.Helper()
 	last := -1
 	for _, l := range j.Lines {
 		text, ok := strings.CutPrefix(l.Text, "line ")
 		if !ok {
-			continue // systemd's own
+			continue // a line of systemd
 		}
 		i, err := strconv.Atoi(text)
 		if err != nil || i > last+1 {

@@ -20,11 +20,11 @@ import (
 	"pando/internal/testkit"
 )
 
-// What the tests share: where things are, and one place per machine that may boot at a time.
+// Shared by all tests: directories, and a semaphore with one slot per machine that may boot at a time.
 var (
 	binDir  = abs("../../build/bin")
 	workDir = abs("../../build/test")
-	base    string // data directory with both images; sites are copies of it
+	base    string // data directory with both images, which sites copy
 	slots   = make(chan struct{}, max(1, runtime.NumCPU()))
 )
 
@@ -36,7 +36,7 @@ const (
 
 func TestMain(m *testing.M) {
 	if os.Getenv("PANDO_BOOT") == "" {
-		os.Exit(m.Run()) // every test says why it is skipped
+		os.Exit(m.Run()) // every skipped test gives its reason
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	lock, err := alone()
@@ -52,7 +52,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// alone waits until no other run uses this checkout's directories: each removes what it takes for left from one before.
+// alone waits until no other run uses this checkout's directories, because each run removes the remains of earlier
+// ones.
 func alone() (*os.File, error) {
 	if err := os.MkdirAll(workDir, 0o755); err != nil {
 		return nil, err
@@ -68,7 +69,7 @@ func alone() (*os.File, error) {
 	return f, err
 }
 
-// needBoot skips a test where real machines are not wanted.
+// needBoot skips a test unless PANDO_BOOT is set.
 func needBoot(t *testing.T) {
 	t.Helper()
 	if os.Getenv("PANDO_BOOT") == "" {
@@ -77,10 +78,10 @@ func needBoot(t *testing.T) {
 	t.Parallel()
 }
 
-// full reports whether tests may take as long as `make test-full` has.
+// full reports whether long tests are enabled, as by `make test-full`.
 func full() bool { return os.Getenv("PANDO_FULL") != "" }
 
-// needFull skips a test that takes longer than `make test` has.
+// needFull skips a test that is too long for `make test`.
 func needFull(t *testing.T) {
 	t.Helper()
 	if !full() {
@@ -89,7 +90,7 @@ func needFull(t *testing.T) {
 	needBoot(t)
 }
 
-// prepare removes what earlier runs left, and makes the images that most tests boot.
+// prepare removes the remains of earlier runs, and builds the shared images.
 func prepare(ctx context.Context) error {
 	if err := errors.Join(testkit.Sweep("boot"), testkit.Sweep("bootdhcp"), testkit.Sweep("bootbase"),
 		os.RemoveAll(runDir()), os.MkdirAll(runDir(), 0o755)); err != nil {
@@ -100,8 +101,8 @@ func prepare(ctx context.Context) error {
 	return err
 }
 
-// withImages makes a data directory with images by their recipes, which flags may follow, unless the same code has
-// done so before. It begins as a copy of from.
+// withImages makes a data directory with images by their recipes, which may be followed by flags, unless an earlier run
+// with the same code has made it. It starts as a copy of from.
 func withImages(ctx context.Context, kind, from string, recipes map[string]string) (string, error) {
 	sum, err := imageKey(os.DirFS("../../internal"))
 	if err != nil {
@@ -135,7 +136,7 @@ func withImages(ctx context.Context, kind, from string, recipes map[string]strin
 
 func runDir() string { return filepath.Join(workDir, "run") }
 
-// buildImages runs a server, for the tags, and builds images into its store.
+// buildImages starts a server, which is needed for tags, and builds images into its store.
 func buildImages(ctx context.Context, data string, recipes map[string]string) error {
 	network, err := testkit.NewNet("bootbase", netip.MustParsePrefix(subnet))
 	if err != nil {
@@ -164,7 +165,7 @@ func buildImages(ctx context.Context, data string, recipes map[string]string) er
 func abs(path string) string {
 	a, err := filepath.Abs(path)
 	if err != nil {
-		panic(err) // the working directory is gone
+		panic(err) // the working directory does not exist
 	}
 	return a
 }

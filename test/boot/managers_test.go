@@ -16,12 +16,12 @@ import (
 	"pando/internal/trace"
 )
 
-// rival is a program that would configure the adapter that the root hangs on, if it were let.
+// rival is a network manager that might configure the NIC of the root.
 type rival struct {
 	name  string
-	unit  string   // restarted under the running root
-	units []string // all that has to be masked for it to be out of the way
-	view  string   // command: what it says of the adapter $nic
+	unit  string   // restarted on the running node
+	units []string // all its units, which other tests mask
+	view  string   // command that prints what it says about the NIC $nic
 	want  string
 }
 
@@ -29,7 +29,7 @@ var rivals = []rival{
 	{"networkmanager", "NetworkManager.service",
 		[]string{"NetworkManager.service", "NetworkManager-wait-online.service", "NetworkManager-dispatcher.service"},
 		`nmcli -g GENERAL.STATE device show "$nic"`, "10 (unmanaged)"},
-	// Just started it has not looked at every adapter yet.
+	// right after its start it may not have looked at every NIC yet
 	{"networkd", "systemd-networkd.service",
 		[]string{"systemd-networkd.service", "systemd-networkd.socket", "systemd-networkd-wait-online.service"},
 		`for i in $(seq 100); do
@@ -41,11 +41,11 @@ var rivals = []rival{
 		`ifquery --state; systemctl show -P ActiveState "ifup@$nic.service"`, "lo=lo\ninactive"},
 }
 
-// foreignRoot is how an image that was made from an installed machine names its root and its swap.
+// foreignRoot is the root and swap device in an image of an installed machine.
 const foreignRoot = "UUID=3b9dd8a6-0c2f-4d0e-9b48-000000000000"
 
-// rivalsRecipe has all three. Each is told to run DHCP on every adapter, and ssh waits for each. Its root is a disk
-// that no node has.
+// rivalsRecipe has all three managers. Each is configured to run DHCP on every NIC, and ssh waits for each. The root in
+// its fstab is a disk that no node has.
 const rivalsRecipe = `from: debian:bookworm
 packages: [network-manager, ifupdown, isc-dhcp-client, curl]
 files:
@@ -78,12 +78,12 @@ customize:
   - systemctl enable NetworkManager NetworkManager-wait-online systemd-networkd systemd-networkd-wait-online networking ifupdown-wait-online
 `
 
-// gateway is told to the nodes, so that there is a default route to lose.
+// gateway is given to the nodes, so that there is a default route that could be lost.
 const gateway = "10.77.0.1"
 
-// Of three network managers in one image one at a time runs. It finds the adapter not to be its own, nothing waits
-// for it, no second DHCP client runs, and its restart takes nothing away from under the root. The disk that the
-// image's fstab names is not waited for either, and the node goes down as it should.
+// One of three network managers runs at a time. It treats the NIC as unmanaged, nothing waits for it, no second DHCP
+// client runs, and its restart removes nothing that the root needs. The boot does not wait for the disk in the image's
+// fstab, and the node shuts down normally.
 func TestRealBootWithEachNetworkManager(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own", "--router", gateway)
@@ -130,8 +130,8 @@ func (s *site) build(name, recipe string) {
 	s.group(name)
 }
 
-// bootRival boots a node on which r is the only one that is not masked, looks at it before and after a restart of r,
-// and ends it.
+// bootRival boots a node with r as the only unmasked manager, checks it before and after a restart of r, and shuts it
+// down.
 func (s *site) bootRival(r rival, n node) {
 	s.t.Helper()
 	s.announce(n)
@@ -168,7 +168,7 @@ func maskOthers(r rival) []string {
 	return args
 }
 
-// unmanaged checks that r runs and has not touched the adapter, and returns what the adapter has.
+// unmanaged checks that r runs and has not changed the NIC, and returns the NIC's configuration.
 func (s *site) unmanaged(r rival, n node, g *testkit.Guest) string {
 	s.t.Helper()
 	addr, err := s.Address(s.t.Context(), n.mac)
@@ -203,7 +203,7 @@ func (s *site) unmanaged(r rival, n node, g *testkit.Guest) string {
 	)
 }
 
-// activeCommand prints which of the rivals run.
+// activeCommand returns a command that prints which managers run.
 func activeCommand() string {
 	var units []string
 	for _, r := range rivals {
@@ -212,10 +212,10 @@ func activeCommand() string {
 	return "for u in " + strings.Join(units, " ") + "; do systemctl -q is-active $u && echo $u; done; true"
 }
 
-// coldFiles is how many files are read for the first time while a manager restarts.
+// coldFiles is the number of files that are read for the first time during a restart of a manager.
 const coldFiles = 150
 
-// restart restarts r while files are read. Nothing may be taken from the adapter.
+// restart restarts r while files are read. The NIC must not lose its configuration.
 func (s *site) restart(r rival, n node, g *testkit.Guest) {
 	s.t.Helper()
 	const script = `ip -o monitor link address route >/run/monitor 2>&1 & watch=$!
@@ -249,7 +249,7 @@ func (s *site) restart(r rival, n node, g *testkit.Guest) {
 	}
 }
 
-// linkFixes is how often the block daemon had to put something of the network back.
+// linkFixes returns how often the block daemon restored network configuration.
 func (s *site) linkFixes(g *testkit.Guest) int {
 	s.t.Helper()
 	out := s.run(g, `curl -s --unix-socket /run/pando/block.sock http://block/status | grep -o '"link_fixes":[0-9]*'`)

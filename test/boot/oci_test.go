@@ -26,8 +26,8 @@ import (
 	"pando/internal/testkit"
 )
 
-// A container image of two layers, without a kernel, comes from a registry, gets the kernel of an image that is
-// there, and boots.
+// A container image with two layers and without a kernel is fetched from a registry, gets the kernel of another image,
+// and boots.
 func TestRealBootFromOCI(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -54,7 +54,8 @@ func TestRealBootFromOCI(t *testing.T) {
 	s.says(m, "login:")
 }
 
-// containerImage is the root file system of an image without its modules, and a layer that changes it.
+// containerImage makes a container image from the root of an image without its modules, with a second layer that
+// changes it.
 func (s *site) containerImage() v1.Image {
 	s.t.Helper()
 	dir := filepath.Join(s.dir, "oci")
@@ -92,11 +93,11 @@ func (s *site) containerImage() v1.Image {
 	return img
 }
 
-// withPlatform is an image's config, for this kind of machine.
+// withPlatform returns an image's config with this machine's platform.
 func withPlatform(img v1.Image) *v1.ConfigFile {
 	c, err := img.ConfigFile()
 	if err != nil {
-		return nil // the next call says so
+		return nil // the next call returns the error
 	}
 	c = c.DeepCopy()
 	c.OS, c.Architecture = "linux", "amd64"
@@ -113,7 +114,7 @@ func (s *site) tar(dir, file string, args ...string) {
 	}
 }
 
-// manifestOf is the manifest of an image, and the store that has it.
+// manifestOf returns the manifest of an image, and the store that has it.
 func (s *site) manifestOf(ref string) (image.Manifest, *store.Dir) {
 	s.t.Helper()
 	i, err := s.API.Image(s.t.Context(), ref)

@@ -17,17 +17,16 @@ import (
 )
 
 const (
-	// mostReceived is how much of what a boot reads may come over the wire when it has a boot pack.
+	// mostReceived bounds the bytes on the wire with a boot pack, as a share of what a boot reads.
 	mostReceived = 0.45
 
-	// packTimeout is how long packing may take, at a low priority. A desktop's 380 MB take five minutes beside
-	// other tests.
+	// packTimeout bounds packing, which runs at a low priority: a desktop takes five minutes beside other tests.
 	packTimeout = 20 * time.Minute
 )
 
-// Two boots record what they read. Nobody asks for it, but the next boot has a boot pack: it reads from that, receives
-// less than half, and is like any other. The one after that takes pieces of the pack from it. The clock of one is an
-// hour ahead, that of the other as much behind: a boot does not depend on it, and its timeline says so.
+// Two boots record their reads. The server then makes a boot pack by itself; the next boot reads from it, receives less
+// than half, and is otherwise the same. The boot after that gets pieces of the pack from it. The clocks of the nodes
+// are an hour wrong: boots do not depend on them, and timelines say so.
 func TestRealBootWithABootPackAndFromPeers(t *testing.T) {
 	needBoot(t)
 	s := newSite(t, "own", "--uplink", "2mbit") // so that the server alone would take its time
@@ -86,13 +85,13 @@ func TestRealBootWithABootPackAndFromPeers(t *testing.T) {
 	s.bootFromPeer(n)
 }
 
-// recording is the event that says what the boot of a node read.
+// recording waits for the event about the reads of a node's boot.
 func (s *site) recording(n node, m *testkit.Machine) trace.Event {
 	s.t.Helper()
 	return s.waitEvent(n.name, m, func(e trace.Event) bool { return e.Attrs["received"] != "" })
 }
 
-// traced waits until the server has what the boot of a node read: the event that tells of it may come before.
+// traced waits until the server has the reads of a node's boot. The event about them may come before.
 func (s *site) traced(n node, m *testkit.Machine) {
 	s.t.Helper()
 	s.tracedOf(fleet.Ref(n.group), n, m)
@@ -108,7 +107,7 @@ func (s *site) tracedOf(ref fleet.Ref, n node, m *testkit.Machine) {
 	})
 }
 
-// number is an attribute of an event, in bytes.
+// number returns an attribute of an event, in bytes.
 func number(t *testing.T, e trace.Event, name string) float64 {
 	t.Helper()
 	n, err := strconv.ParseFloat(e.Attrs[name], 64)
@@ -118,13 +117,13 @@ func number(t *testing.T, e trace.Event, name string) float64 {
 	return n
 }
 
-// waitPack waits until the version that a node is to boot has a boot pack.
+// waitPack waits until the version that a node should boot has a boot pack.
 func (s *site) waitPack(n node) bootpack.Record {
 	s.t.Helper()
 	return s.waitPackOf(n, func(bootpack.Record) bool { return true })
 }
 
-// waitPackOf waits until it has one of a kind.
+// waitPackOf waits until that version has a boot pack that good accepts.
 func (s *site) waitPackOf(n node, good func(bootpack.Record) bool) (found bootpack.Record) {
 	s.t.Helper()
 	dir, err := store.OpenDir(filepath.Join(s.Config.Data, "store"))
@@ -146,7 +145,7 @@ func (s *site) waitPackOf(n node, good func(bootpack.Record) bool) (found bootpa
 	return found
 }
 
-// daemonMemory is the most that the block daemon of a node had in memory, in bytes.
+// daemonMemory returns the peak memory of a node's block daemon, in bytes.
 func (s *site) daemonMemory(g *testkit.Guest) int64 {
 	s.t.Helper()
 	const peak = `awk '/^VmHWM/ {print $2}' /proc/$(pgrep -xf '@pando-block.*')/status`
@@ -157,7 +156,7 @@ func (s *site) daemonMemory(g *testkit.Guest) int64 {
 	return kib * 1024
 }
 
-// timelineHasPack wants the bytes of the boot pack on the timeline when the node was booted.
+// timelineHasPack expects the bytes of the boot pack in the booted event on the timeline.
 func (s *site) timelineHasPack(n node) {
 	s.t.Helper()
 	b, err := s.API.NodeBoot(s.t.Context(), n.name)

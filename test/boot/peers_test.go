@@ -21,7 +21,7 @@ import (
 	"pando/internal/trace"
 )
 
-// bootFromPeer boots a node beside one that has long booted by itself, and from whose boot pack it gets pieces.
+// bootFromPeer boots a node that gets pieces of the boot pack from a node that has booted long before.
 func (s *site) bootFromPeer(first node) {
 	s.t.Helper()
 	record, err := s.API.Node(s.t.Context(), first.name)
@@ -51,7 +51,7 @@ func (s *site) bootFromPeer(first node) {
 	}
 	s.clockWas(second, "behind", m)
 	g := s.shell(second)
-	before := time.Now().Add(-time.Minute) // a guest that is slow to answer is no wrong clock
+	before := time.Now().Add(-time.Minute) // a slow answer of the guest is not a wrong clock
 	if seconds, err := strconv.ParseInt(strings.TrimSpace(s.run(g, "date +%s")), 10, 64); err != nil ||
 		time.Unix(seconds, 0).Before(before) ||
 		time.Unix(seconds, 0).After(time.Now().Add(time.Minute)) {
@@ -61,7 +61,7 @@ func (s *site) bootFromPeer(first node) {
 	s.repairFrom(first)
 }
 
-// repairFrom breaks a piece of a node's boot pack in the store, and repairs it from the node.
+// repairFrom damages a piece of a node's boot pack in the store, and repairs it from the node's copy.
 func (s *site) repairFrom(n node) {
 	s.t.Helper()
 	record, err := s.API.Node(s.t.Context(), n.name)
@@ -92,8 +92,7 @@ func (s *site) repairFrom(n node) {
 	}
 }
 
-// clockWas wants a node's timeline to say how its clock was wrong, and its events to be on the server's clock all
-// the same.
+// clockWas expects a node's timeline to say how its clock was wrong, and the events to have the server's time.
 func (s *site) clockWas(n node, how string, m *testkit.Machine) {
 	s.t.Helper()
 	e := s.waitEvent(n.name, m, func(e trace.Event) bool { return e.Stage == trace.Register && e.Kind == trace.Info })
@@ -110,7 +109,7 @@ func (s *site) clockWas(n node, how string, m *testkit.Machine) {
 	}
 }
 
-// makePack makes a boot pack of some files of what a node is to boot, so that nobody has to boot for it.
+// makePack makes a boot pack of some files of a node's next version, so that no boot has to be recorded.
 func (s *site) makePack(n node, files ...string) {
 	s.t.Helper()
 	ctx := s.t.Context()

@@ -12,8 +12,8 @@ import (
 	"pando/internal/trace"
 )
 
-// powerOff presses the power button until the machine is off: as long as udev has not loaded the button's driver, which
-// it may do after the last unit is up, nobody hears it.
+// powerOff presses the power button until the machine is off. Before udev has loaded the button's driver, which may be
+// after the last unit is up, a press has no effect.
 func (s *site) powerOff(m *testkit.Machine) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), stepTimeout)
@@ -33,7 +33,7 @@ func (s *site) powerOff(m *testkit.Machine) {
 	s.t.Errorf("%s is still on; its console ends with:\n%s", m.Config.Name, m.Console.Tail(15))
 }
 
-// A node that shuts down while its server is away waits for it, and then goes down.
+// A node that shuts down while its server is down waits for the server, and then shuts down.
 func TestRealBootGoesDownWhenItsServerIsBack(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -55,7 +55,7 @@ func TestRealBootGoesDownWhenItsServerIsBack(t *testing.T) {
 	}
 }
 
-// TestRealKexec: a node goes to its next boot without firmware, and then is switched off by its agent.
+// TestRealKexec: a node boots again by kexec, without firmware, and then its agent powers it off.
 func TestRealKexec(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")

@@ -14,11 +14,11 @@ import (
 	"pando/internal/trace"
 )
 
-// looked are files whose sums are compared.
+// looked are the files whose checksums are compared.
 var looked = []string{"/usr/bin/bash", "/usr/lib/systemd/systemd", "/usr/bin/perl", "/usr/lib/os-release",
 	"/usr/sbin/sshd", "/var/lib/dpkg/status"}
 
-// content is the root of what a node runs, from the store.
+// content returns the root of the version that a node runs, read from the store.
 func (s *site) content(name string) *testkit.Content {
 	s.t.Helper()
 	n, err := s.API.Node(s.t.Context(), name)
@@ -33,14 +33,14 @@ func (s *site) content(name string) *testkit.Content {
 	return c
 }
 
-// prove looks into a node and at its timeline.
+// prove checks a node from inside, and its timeline.
 func (s *site) prove(n node, g *testkit.Guest) {
 	s.t.Helper()
 	s.proveRoot(n, g)
 	s.proveTimeline(n)
 }
 
-// proveRoot is the part of it that is about what the node runs.
+// proveRoot is the part of prove about the running system.
 func (s *site) proveRoot(n node, g *testkit.Guest) {
 	s.t.Helper()
 	s.proveReads(n, g)
@@ -48,7 +48,7 @@ func (s *site) proveRoot(n node, g *testkit.Guest) {
 	s.lookInside(n, g)
 }
 
-// proveReads wants the node to be itself, and what it reads to be what the image has.
+// proveReads checks that the node is itself, and that files have the image's content.
 func (s *site) proveReads(n node, g *testkit.Guest) {
 	s.t.Helper()
 	record, err := s.API.Node(s.t.Context(), n.name)
@@ -69,7 +69,7 @@ func (s *site) proveReads(n node, g *testkit.Guest) {
 	}
 }
 
-// proveTimeline wants a timeline from the firmware's first packet on, and systemd's figures.
+// proveTimeline expects a timeline from the firmware's first packet on, and systemd's report.
 func (s *site) proveTimeline(n node) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), stepTimeout)
@@ -87,7 +87,7 @@ func (s *site) proveTimeline(n node) {
 	}
 }
 
-// lookInside looks at what makes a root writable and a machine itself.
+// lookInside checks the overlay and the identity of a node.
 func (s *site) lookInside(n node, g *testkit.Guest) {
 	s.t.Helper()
 	keys, err := identity.Open(filepath.Join(s.Config.Data, "keys"))
@@ -110,7 +110,7 @@ func (s *site) lookInside(n node, g *testkit.Guest) {
 	}
 }
 
-// resolvers compares resolv.conf(5) of a guest with what DHCP told.
+// resolvers compares resolv.conf(5) of a guest with what DHCP gave it.
 func (s *site) resolvers(n node, g *testkit.Guest, want string) {
 	s.t.Helper()
 	if got := s.run(g, "grep -v '^#' /etc/resolv.conf"); got != want {
@@ -118,7 +118,7 @@ func (s *site) resolvers(n node, g *testkit.Guest, want string) {
 	}
 }
 
-// noErrors looks for what the kernel says when a read of the root failed.
+// noErrors looks for kernel messages about failed reads of the root.
 func (s *site) noErrors(n node, g *testkit.Guest) {
 	s.t.Helper()
 	kernel := s.run(g, "dmesg")
@@ -140,7 +140,7 @@ func grep(text, word string) string {
 	return out.String()
 }
 
-// wholeTimeline wants every stage of a boot, in order.
+// wholeTimeline expects every stage of a boot, in order.
 func wholeTimeline(b api.BootDetail) error {
 	at := map[trace.Stage]api.Step{}
 	for _, step := range b.Steps {
@@ -151,7 +151,7 @@ func wholeTimeline(b api.BootDetail) error {
 	var before api.Step
 	for _, stage := range trace.Stages() {
 		if stage == trace.BootFile || stage == trace.Shutdown {
-			continue // iPXE in a ROM needs no other boot file
+			continue // iPXE in a ROM needs no boot file before it
 		}
 		step, ok := at[stage]
 		if !ok {
@@ -172,8 +172,8 @@ func wholeTimeline(b api.BootDetail) error {
 	return nil
 }
 
-// systemdFigures wants systemd's account of a boot, and that it fits the timeline: kernel and initramfs come first,
-// then systemd starts, its units follow, and the slowest of them are named.
+// systemdFigures checks systemd's report of a boot against the timeline: kernel and initramfs come first, then systemd
+// starts, its units follow, and the slowest of them are named.
 func systemdFigures(b api.BootDetail) error {
 	f := b.Systemd
 	if f == nil || f.State != "running" || len(f.Failed) > 0 || f.Userspace <= 0 || f.Finish <= f.Userspace ||

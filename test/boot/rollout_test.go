@@ -16,13 +16,13 @@ import (
 	"pando/internal/trace"
 )
 
-// brokenUnit puts a unit that fails into an image; the rest of it works.
+// brokenUnit adds a failing unit to an image that otherwise works.
 const brokenUnit = `printf '[Service]\nType=oneshot\nExecStart=/bin/false\n[Install]\nWantedBy=multi-user.target\n' > /etc/systemd/system/broken.service &&
 	systemctl enable broken.service`
 
-// A version on which a unit fails is rolled out: the canary boots it and comes back to the version before by
-// itself, the server dying and starting in the middle; the other machine never sees it. A sound version reaches
-// both, one after the other.
+// A version with a failing unit is rolled out. The canary boots it and rolls back by itself, although the server is
+// killed and restarted meanwhile; the other machine never boots it. Then a good version reaches both, one after the
+// other.
 func TestRealRollout(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -92,7 +92,7 @@ func TestRealRollout(t *testing.T) {
 	}
 }
 
-// pin has a group desire by its digest what it desires by a tag, so that the tag can move.
+// pin sets a group's image to the digest of the version that its tag names, so that the tag can move.
 func (s *site) pin(group string) fleet.Ref {
 	s.t.Helper()
 	g, err := s.API.Group(s.t.Context(), group)
@@ -111,7 +111,7 @@ func version(ref fleet.Ref) fleet.Digest {
 	return d
 }
 
-// told waits until each node has told which of its units failed.
+// told waits until each node has reported its failed units.
 func (s *site) told(nodes []node, machines []*testkit.Machine) {
 	s.t.Helper()
 	for i, n := range nodes {
@@ -124,7 +124,7 @@ func (s *site) told(nodes []node, machines []*testkit.Machine) {
 	}
 }
 
-// runs waits until each node proves that it runs a version, and nothing else is wanted of it.
+// runs waits until each node reports the version as running and needs no reboot.
 func (s *site) runs(nodes []node, machines []*testkit.Machine, ref fleet.Ref) {
 	s.t.Helper()
 	for i, n := range nodes {
@@ -134,7 +134,7 @@ func (s *site) runs(nodes []node, machines []*testkit.Machine, ref fleet.Ref) {
 	}
 }
 
-// watchRollout follows the newest rollout of a group to its end.
+// watchRollout watches the newest rollout of a group until it ends.
 func (s *site) watchRollout(group string) (code int, out string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 3*bootTimeout)
@@ -159,9 +159,9 @@ func (s *site) watchRollout(group string) (code int, out string) {
 	return 0, string(b)
 }
 
-// Six machines; a version on which a unit fails is rolled out to two of them. While they boot it, the server dies
-// and one of them loses its power. In the end all six run what they ran, the group desires what it desired, and
-// four of them were never touched.
+// A version with a failing unit is rolled out to two of six machines. While they boot it, the server is killed and one
+// of them loses power. In the end all six run their old version, the group's image is the old one, and four of them
+// were never rebooted.
 func TestRealRolloutOfSix(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -181,7 +181,7 @@ func TestRealRolloutOfSix(t *testing.T) {
 		s.announce(n)
 		nodes = append(nodes, n)
 	}
-	for pair := range slices.Chunk(nodes, 2) { // a machine for each processor
+	for pair := range slices.Chunk(nodes, 2) { // one machine for each processor
 		var done []func()
 		for _, n := range pair {
 			m, booted := s.powerOn(n)

@@ -14,18 +14,18 @@ import (
 	"pando/internal/trace"
 )
 
-// lostTimeout is what a node takes to judge that its root is lost, with its last report, under emulation.
+// lostTimeout bounds the time until an emulated node decides that its root is lost, and reports that.
 const lostTimeout = 6 * time.Minute
 
-// The only server of a node with a boot pack goes away, and the kernel lets go of all that it keeps of the root. People
-// get in by ssh and at the console, look around, read the journal and switch the node off.
+// The only server of a node with a boot pack goes down, and the node's page cache is emptied. A login by ssh and at the
+// console, reading the journal, and powering off still work.
 func TestRealBootLogsInWithoutItsServer(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
 	for i, mac := range []fleet.MAC{{0x52, 0x54, 0, 0x4e, 0, 1}, {0x52, 0x54, 0, 0x4e, 0, 2}} {
 		n := node{name: fmt.Sprintf("pc%03d", i+1), mac: mac, firmware: testkit.BIOS, group: bookworm}
 		m := s.boot(n)
-		s.traced(n, m) // twice, for a boot pack
+		s.traced(n, m) // two boots, for a boot pack
 		logError(t, m.Close())
 	}
 	n := node{name: "pc003", mac: fleet.MAC{0x52, 0x54, 0, 0x4e, 0, 3}, firmware: testkit.BIOS, group: bookworm}
@@ -37,7 +37,7 @@ func TestRealBootLogsInWithoutItsServer(t *testing.T) {
 	s.logsIn(n, m)
 }
 
-// logsIn logs in again and again at a node whose server is away, and at last switches it off.
+// logsIn logs in repeatedly at a node whose server is down, and at last powers it off.
 func (s *site) logsIn(n node, m *testkit.Machine) {
 	s.t.Helper()
 	g := s.shell(n)
@@ -76,7 +76,7 @@ func (s *site) logsIn(n node, m *testkit.Machine) {
 		}
 		s.t.Logf("%8s at the console: %s", time.Since(begun).Round(100*time.Millisecond), step.shown)
 	}
-	// An orderly one waits for what services read when they stop.
+	// A normal shutdown would wait for what services read when they stop.
 	if err := m.Type("poweroff -ff\n"); err != nil {
 		s.t.Fatal(err)
 	}
@@ -86,8 +86,8 @@ func (s *site) logsIn(n node, m *testkit.Machine) {
 	s.t.Logf("%8s off", time.Since(begun).Round(100*time.Millisecond))
 }
 
-// Supervisor and block daemon of a running node are killed at once, so that neither replaces the other. The node
-// restarts by itself, its boot is one that lost its root, and the next one tells why.
+// The supervisor and block daemon of a running node are killed at the same moment, so that neither replaces the other.
+// The node restarts by itself, the boot counts as one that lost its root, and the next boot reports the reason.
 func TestRealBootLosesItsRoot(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -98,7 +98,7 @@ func TestRealBootLosesItsRoot(t *testing.T) {
 	killed := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), bootTimeout)
 	defer cancel()
-	// The shell may need a page of the root afterwards, so its answer is not waited for.
+	// The shell may need a page of the root afterwards, so the test does not wait for its output.
 	g.Start(ctx, `pids=$(pgrep -xf '@pando-(super|block).*') && kill -STOP $pids && kill -9 $pids`)
 	s.wait(n.name, lostTimeout+bootTimeout, m, func(n api.Node) bool {
 		return n.Boot != nil && n.Boot.ID != died.ID && n.Boot.State == trace.Up

@@ -8,7 +8,7 @@ import (
 	"pando/internal/testkit"
 )
 
-// changeByShell changes an image from inside, by `pando image shell`.
+// changeByShell changes an image with `pando image shell`.
 func (s *site) changeByShell(name string) {
 	s.t.Helper()
 	before, err := s.API.Image(s.t.Context(), name)
@@ -27,7 +27,7 @@ func (s *site) changeByShell(name string) {
 	}
 }
 
-// shellWasHere wants what changeByShell changed on a node, and nothing of how the shell was run.
+// shellWasHere expects the changes of changeByShell on a node, and no traces of how the shell was run.
 func (s *site) shellWasHere(g *testkit.Guest) {
 	s.t.Helper()
 	for command, want := range map[string]string{
@@ -42,7 +42,7 @@ func (s *site) shellWasHere(g *testkit.Guest) {
 	}
 }
 
-// command runs the operator's program at the site, and fails the test if it fails.
+// command runs the operator's program for the site, and fails the test if it fails.
 func (s *site) command(args ...string) string {
 	s.t.Helper()
 	c := exec.CommandContext(

@@ -23,11 +23,11 @@ import (
 
 const (
 	subnet      = "10.77.0.1/24"
-	bootTimeout = 6 * time.Minute // an emulated boot takes one; other tests run beside it
-	stepTimeout = 3 * time.Minute // for everything else that is waited for
+	bootTimeout = 6 * time.Minute // an emulated boot takes a minute; other tests run in parallel
+	stepTimeout = 3 * time.Minute // for every other wait
 )
 
-// The key that logs in. It opens machines that live for a minute in a network without a way out.
+// The ssh key for logins. It opens only short-lived machines in an isolated network.
 var (
 	loginSecret = ed25519.NewKeyFromSeed(seed("pando boot tests"))
 	loginKey    = mustSigner(loginSecret)
@@ -39,12 +39,12 @@ func seed(s string) []byte { h := sha256.Sum256([]byte(s)); return h[:] }
 func mustSigner(key ed25519.PrivateKey) ssh.Signer {
 	s, err := ssh.NewSignerFromKey(key)
 	if err != nil {
-		panic(err) // a key of the right length
+		panic(err) // the key has the right length
 	}
 	return s
 }
 
-// site is a server with a network of its own, and the machines on it.
+// site is a server in its own network, and the machines there.
 type site struct {
 	*testkit.Site
 	t   *testing.T
@@ -52,7 +52,7 @@ type site struct {
 	dir string
 }
 
-// newSite starts a server with the built images in its store; args are further ones of `pando serve`.
+// newSite starts a server with the built images in its store. args are further arguments of `pando serve`.
 func newSite(t *testing.T, dhcp string, args ...string) *site {
 	t.Helper()
 	return newSiteIn(t, newNet(t), base, dhcp, args...)
@@ -68,13 +68,13 @@ func newNet(t *testing.T) *testkit.Net {
 	return network
 }
 
-// newSiteIn starts a server whose data is a copy of from.
+// newSiteIn starts a server whose data directory is a copy of from.
 func newSiteIn(t *testing.T, network *testkit.Net, from, dhcp string, args ...string) *site {
 	t.Helper()
 	return newSiteWith(t, network, from, testkit.SiteConfig{DHCP: dhcp, Args: args})
 }
 
-// newSiteWith is newSiteIn for a server that wants more; where it is and what it logs is filled in.
+// newSiteWith is newSiteIn with a given configuration. It fills in directories and the log.
 func newSiteWith(t *testing.T, network *testkit.Net, from string, c testkit.SiteConfig) *site {
 	t.Helper()
 	s := &site{
@@ -108,7 +108,8 @@ func newSiteWith(t *testing.T, network *testkit.Net, from string, c testkit.Site
 	return s
 }
 
-// copyData makes a data directory with the images of another one. Objects are never written to, so links to them do.
+// copyData makes a data directory with the images of another one. Objects are hard links, because they are never
+// written to.
 func copyData(from, data string) error {
 	const script = `mkdir -p "$2" && cd "$1" && cp -al store "$2" &&
 		find . -mindepth 1 -maxdepth 1 ! -name store ! -name whole ! -type s -exec cp -a {} "$2" \;`
@@ -118,7 +119,7 @@ func copyData(from, data string) error {
 	return nil
 }
 
-// group makes a group that boots the image of the same name, and each version of it that a test makes.
+// group makes a group that follows the image of the same name.
 func (s *site) group(name string) {
 	s.t.Helper()
 	_, err := s.API.CreateGroup(s.t.Context(), fleet.Group{Name: name, Image: fleet.Ref(name), Follow: true,
@@ -141,26 +142,26 @@ type node struct {
 	mac      fleet.MAC
 	firmware testkit.Firmware
 	group    string
-	nic      string        // QEMU's name, "" for the default
-	second   fleet.MAC     // of a card that it does not boot by, on the same wire; zero: none
+	nic      string        // QEMU's name; "": the default
+	second   fleet.MAC     // MAC of a further NIC in the same network that it does not boot by; zero: none
 	stick    string        // image of a USB stick that it boots from
-	memory   int           // MiB, 0 for the default
-	cpus     int           // 0 for one
-	clock    time.Duration // how far its clock is ahead; below zero: behind
+	memory   int           // MiB; 0: the default
+	cpus     int           // 0: one
+	clock    time.Duration // how far its clock is ahead; negative: behind
 	screen   bool          // it has a graphics card
 	poor     bool          // an old processor, and no random number generator
-	smbios   string        // what QEMU is to say in its SMBIOS
+	smbios   string        // texts for its SMBIOS, in QEMU's form
 
 	cache         string // image of a disk that it does not boot from
 	cacheReadOnly bool
 	cacheBoots    bool
-	cacheUSB      bool // it is a stick
-	cacheCard     bool // it is a memory card
+	cacheUSB      bool // that disk is a USB stick
+	cacheCard     bool // that disk is a memory card
 
-	tpm string // directory with the seeds of its TPM
+	tpm string // directory with the state of its TPM
 }
 
-// announce makes a node known before it appears.
+// announce declares a node on the server before it boots.
 func (s *site) announce(n node) {
 	s.t.Helper()
 	if _, err := s.API.CreateNode(s.t.Context(),
@@ -169,7 +170,7 @@ func (s *site) announce(n node) {
 	}
 }
 
-// powerOn waits for a free processor and starts the machine. booted gives the processor back.
+// powerOn waits for a free processor and starts the machine. booted frees the processor.
 func (s *site) powerOn(n node) (m *testkit.Machine, booted func()) {
 	s.t.Helper()
 	slots <- struct{}{}
@@ -193,7 +194,7 @@ func (s *site) powerOn(n node) (m *testkit.Machine, booted func()) {
 	return m, booted
 }
 
-// boot announces a machine, powers it on and waits until it is up.
+// boot declares a machine, switches it on and waits until it is up.
 func (s *site) boot(n node) *testkit.Machine {
 	s.t.Helper()
 	s.announce(n)
@@ -203,7 +204,7 @@ func (s *site) boot(n node) *testkit.Machine {
 	return m
 }
 
-// waitUp waits until the node runs what it should.
+// waitUp waits until the node runs what it should run.
 func (s *site) waitUp(n node, m *testkit.Machine) api.Node {
 	s.t.Helper()
 	return s.wait(n.name, bootTimeout, m, func(n api.Node) bool {
@@ -257,12 +258,12 @@ func (s *site) waitEventFor(
 	return found
 }
 
-// reached is an event at or behind a stage.
+// reached returns a function that accepts events of the stage and of later stages.
 func reached(stage trace.Stage) func(trace.Event) bool {
 	return func(e trace.Event) bool { return trace.Rank(e.Stage) >= trace.Rank(stage) }
 }
 
-// shell logs into a node, whose address the server leased.
+// shell logs in to a node at the address that the server leased.
 func (s *site) shell(n node) *testkit.Guest {
 	s.t.Helper()
 	addr, err := s.Address(s.t.Context(), n.mac)

@@ -14,8 +14,8 @@ import (
 	"pando/internal/trace"
 )
 
-// A boot that waits for the server of its node state says so on the server, as a failed one, until that is back. What
-// takes long then is on the timeline: a oneshot unit, as systemd-analyze has it, and what ran between the stages.
+// A boot that waits for the server of its node state counts as failed on Pando's server, until that server is back. The
+// timeline then shows what took long: a oneshot unit, as in systemd-analyze, and what ran between the stages.
 func TestRealBootSaysWhatItWaitsFor(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")

@@ -17,12 +17,12 @@ import (
 	"pando/internal/trace"
 )
 
-// TestRealSoftReboot: a node goes to another version and back with the kernel that runs. What it keeps open of the
-// root before is nothing.
+// TestRealSoftReboot: a node switches to another version and back with its running kernel. Nothing of the old root
+// stays open.
 func TestRealSoftReboot(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
-	// Who looks whether ssh is there, and does not log in, is kept away by Debian 13's sshd otherwise.
+	// Debian 13's sshd blocks clients that connect often without a login; watchSSH does that.
 	s.command(
 		"image",
 		"shell",
@@ -44,7 +44,7 @@ func TestRealSoftReboot(t *testing.T) {
 	s.run(s.shell(n), "systemctl is-system-running --wait; test ! -e /etc/second")
 	s.command("image", "shell", string(good), "--tag", "next", "--", "sh", "-euc", "echo next > /etc/second")
 	s.tracedOf(good, n, m)
-	s.anew(n, m, fleet.MethodReboot) // for comparison, and the second boot that a boot pack is made of
+	s.rebootBy(n, m, fleet.MethodReboot) // for comparison, and as the second boot for the boot pack
 	s.run(s.shell(n), "systemctl is-system-running --wait; echo gone > /etc/mine")
 	kernel := s.run(s.shell(n), "cat /proc/sys/kernel/random/boot_id")
 	s.tracedOf(good, n, m)
@@ -55,11 +55,11 @@ func TestRealSoftReboot(t *testing.T) {
 		if _, err := s.API.SetGroup(t.Context(), n.group, api.GroupSet{Image: &ref}); err != nil {
 			t.Fatal(err)
 		}
-		s.waitPack(n) // that of the version before was carried over
+		s.waitPack(n) // the pack of the previous version was carried over
 		if round == 0 {
 			s.stage(n, m)
 		}
-		s.anew(n, m, fleet.MethodSoftReboot)
+		s.rebootBy(n, m, fleet.MethodSoftReboot)
 		g := s.shell(n)
 		want := "next"
 		if round == 1 {
@@ -80,12 +80,11 @@ func TestRealSoftReboot(t *testing.T) {
 		}
 	}
 	s.byItself(n)
-	s.anew(n, m, fleet.MethodKexec) // for comparison
+	s.rebootBy(n, m, fleet.MethodKexec) // for comparison
 	s.powerOff(m)
 }
 
-// TestRealSoftRollout: a rollout that leaves the method open brings a node to another version with the kernel that
-// runs.
+// TestRealSoftRollout: a rollout with the method auto brings a node to another version with its running kernel.
 func TestRealSoftRollout(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -97,7 +96,7 @@ func TestRealSoftRollout(t *testing.T) {
 		"sh",
 		"-euc",
 		"echo first > /etc/second",
-	) // drivers are packed by a shell as by the next one
+	) // drivers are packed by a shell
 	good := s.pin(trixie)
 	s.command("image", "shell", string(good), "--tag", "next", "--", "sh", "-euc", "echo next > /etc/second")
 	n := node{
@@ -127,7 +126,7 @@ func TestRealSoftRollout(t *testing.T) {
 	s.alone(n, g)
 }
 
-// stage has a node fetch its next version ahead, and waits until it says that it has it.
+// stage makes a node fetch its next version, and waits until the node reports it as staged.
 func (s *site) stage(n node, m *testkit.Machine) {
 	s.t.Helper()
 	started := time.Now()
@@ -143,8 +142,8 @@ func (s *site) stage(n node, m *testkit.Machine) {
 	s.t.Logf("staged after %s", time.Since(started).Round(time.Second))
 }
 
-// anew has a node boot by a method, waits until it is up with what it should run, and tells how long ssh was away.
-func (s *site) anew(n node, m *testkit.Machine, method fleet.BootMethod) {
+// rebootBy makes a node boot by a method, waits until it runs what it should, and logs how long ssh was unavailable.
+func (s *site) rebootBy(n node, m *testkit.Machine, method fleet.BootMethod) {
 	s.t.Helper()
 	before, err := s.API.NodeBoot(s.t.Context(), n.name)
 	if err != nil {
@@ -188,9 +187,8 @@ func (s *site) anew(n node, m *testkit.Machine, method fleet.BootMethod) {
 	}
 }
 
-// byItself has systemd make its own soft reboot, to the root that runs and with nothing of Pando's in it, and tells
-// how long ssh was away: what that takes on this machine is what any soft reboot takes. The node is well
-// afterwards.
+// byItself makes systemd do its own soft reboot into the same root, without Pando, and logs how long ssh was
+// unavailable: this is the minimum for any soft reboot on this machine. The node is healthy afterwards.
 func (s *site) byItself(n node) {
 	s.t.Helper()
 	addr, err := s.Address(s.t.Context(), n.mac)
@@ -200,7 +198,7 @@ func (s *site) byItself(n node) {
 	g := s.shell(n)
 	away := s.watchSSH(addr)
 	s.run(g, "systemctl --no-block soft-reboot")
-	time.Sleep(2 * time.Second) // it goes on for a moment
+	time.Sleep(2 * time.Second) // systemd needs a moment
 	s.t.Logf("systemctl soft-reboot, by hand: ssh was away for %s", away())
 	g = s.shell(n)
 	s.healthy(g)
@@ -210,7 +208,7 @@ func (s *site) byItself(n node) {
 	}
 }
 
-// alone waits until the node has one device of a root, and one pair of daemons.
+// alone waits until the node has one root device and one pair of daemons.
 func (s *site) alone(n node, g *testkit.Guest) {
 	s.t.Helper()
 	const look = `for i in $(seq 60); do
@@ -221,8 +219,8 @@ func (s *site) alone(n node, g *testkit.Guest) {
 	}
 }
 
-// watchSSH asks for the ssh server's first line again and again. away waits until it answers, ends that, and tells
-// the longest time without.
+// watchSSH requests the ssh server's first line repeatedly. away waits until it answers, stops that, and returns the
+// longest time without an answer.
 func (s *site) watchSSH(addr netip.Addr) (away func() time.Duration) {
 	const every = 100 * time.Millisecond
 	ctx, cancel := context.WithCancel(s.t.Context())

@@ -14,9 +14,9 @@ import (
 	"pando/internal/trace"
 )
 
-// What a node keeps on an NFS server is there after a power cut, in another image too; what it does not declare is
-// gone. Owner and mode come from the image, where it has the directory. A server that is away holds up who writes,
-// and nothing is lost. What is kept is listed, reset, copied to another node, and removed when its node is deleted.
+// Directories that a node keeps on an NFS server survive a power cut and a change of the image; other changes are lost.
+// Owner and mode come from the image, if it has the directory. While the NFS server is down writes wait, and nothing is
+// lost. State is listed, reset, copied to another node, and removed after its node was deleted.
 func TestRealBootKeepsDirectoriesOnNFS(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -72,8 +72,8 @@ func TestRealBootKeepsDirectoriesOnNFS(t *testing.T) {
 	s.resetAndCopied(n, filepath.Join(export, "state"))
 }
 
-// resetAndCopied boots a node whose state is to be reset, and another one that is to have a copy of it. When the
-// first is deleted, the second removes what it left.
+// resetAndCopied boots a node whose state is reset, and another one that gets a copy. When the first node is deleted,
+// the second removes its state.
 func (s *site) resetAndCopied(n node, export string) {
 	s.t.Helper()
 	ctx := s.t.Context()
@@ -129,7 +129,7 @@ func (s *site) resetAndCopied(n node, export string) {
 	s.powerOff(m)
 }
 
-// keptSizes waits until a node that has booted says how much it keeps.
+// keptSizes waits until a booted node reports the sizes of what it keeps.
 func (s *site) keptSizes(n node, m *testkit.Machine, paths ...string) {
 	s.t.Helper()
 	var last []api.StateOf
@@ -150,7 +150,7 @@ func (s *site) keptSizes(n node, m *testkit.Machine, paths ...string) {
 	})
 }
 
-// reset orders a reset of what a node keeps, which its next boot does.
+// reset orders a reset of what a node keeps, which the node's next boot carries out.
 func (s *site) reset(n node, change api.StateChange, on bool) {
 	s.t.Helper()
 	if out, err := s.API.ResetState(s.t.Context(), n.name, change); err != nil || len(out.Orders) != 1 || out.On != on {
@@ -161,7 +161,7 @@ func (s *site) reset(n node, change api.StateChange, on bool) {
 // stateBoot boots a node and logs in when its state is in place and it is up.
 func (s *site) stateBoot(n node) (*testkit.Machine, *testkit.Guest) {
 	s.t.Helper()
-	before, _ := s.API.NodeBoot(s.t.Context(), n.name) // none yet: an empty id
+	before, _ := s.API.NodeBoot(s.t.Context(), n.name) // the first boot has none before it: an empty id
 	m, booted := s.powerOn(n)
 	s.wait(n.name, bootTimeout, m, func(n api.Node) bool {
 		return n.Boot != nil && n.Boot.ID != before.ID && n.Boot.State.Reached() && n.Running == n.Desired
@@ -178,7 +178,7 @@ func (s *site) stateBoot(n node) (*testkit.Machine, *testkit.Guest) {
 	return m, g
 }
 
-// outage takes the NFS server away in the middle of a write, which then waits.
+// outage stops the NFS server during a write, which then waits.
 func (s *site) outage(g *testkit.Guest, nfs *testkit.NFS) {
 	s.t.Helper()
 	if err := nfs.Kill(); err != nil {
@@ -192,7 +192,7 @@ func (s *site) outage(g *testkit.Guest, nfs *testkit.NFS) {
 	s.run(g, "until test -e /run/written; do sleep 1; done")
 }
 
-// healthy wants no failed unit.
+// healthy expects no failed unit.
 func (s *site) healthy(g *testkit.Guest) {
 	s.t.Helper()
 	if out := strings.TrimSpace(s.run(g, "systemctl is-system-running --wait; systemctl list-units --failed "+

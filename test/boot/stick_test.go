@@ -14,7 +14,7 @@ import (
 	"pando/internal/trace"
 )
 
-// stick makes a boot medium of a size of its own with the command that people use.
+// stick makes a boot medium of a given size with the operator's command.
 func (s *site) stick(name, nodes string) string {
 	s.t.Helper()
 	file := filepath.Join(s.dir, name+".img")
@@ -26,8 +26,8 @@ func (s *site) stick(name, nodes string) string {
 	return file
 }
 
-// A machine without PXE boots from a stick like any other: the stick's loader asks the server, and what runs comes from
-// there.
+// A machine without PXE boots from a stick: the stick's loader requests the server's script, and the system comes from
+// the server.
 func TestRealBootFromAStick(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -49,7 +49,7 @@ func TestRealBootFromAStick(t *testing.T) {
 	}
 }
 
-// No server at all: the stick starts its own kernel, which says what it waits for, and goes on when the server is
+// Without any server the stick starts its own kernel, which says what it waits for, and continues when the server is
 // there.
 func TestRealStickWaitsForAServer(t *testing.T) {
 	needFull(t)
@@ -78,10 +78,10 @@ func TestRealStickWaitsForAServer(t *testing.T) {
 	if e.Attrs["medium"] != "true" {
 		t.Errorf("the timeline does not say that K came from a medium: %+v", e)
 	}
-	s.proveRoot(n, s.shell(n)) // the timeline has no firmware, kernel and initramfs
+	s.proveRoot(n, s.shell(n)) // the timeline lacks firmware, kernel and initramfs
 }
 
-// keepsBoots lets the nodes of a group boot from their disks.
+// keepsBoots allows the nodes of a group to boot from their disks.
 func (s *site) keepsBoots(group string) {
 	s.t.Helper()
 	kind, offline := fleet.CacheDisk, true
@@ -91,9 +91,9 @@ func (s *site) keepsBoots(group string) {
 	}
 }
 
-// All servers are dead, DHCP with them: the node boots what it booted last, from its disk, until it asks who logs
-// in, and tells of it when a server is back. Only then somebody does log in: in the boot before nobody has, so what
-// that reads is not on the disk.
+// With all servers down, including DHCP, a node boots its last version from its disk, up to the login prompt, and
+// reports that when a server is back. The test logs in only then: no earlier boot had a login, so the disk lacks what a
+// login reads.
 func TestRealBootWithDeadServers(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -117,7 +117,7 @@ func TestRealBootWithDeadServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, booted := s.powerOn(n)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*bootTimeout) // its loader looks for a server first
+	ctx, cancel := context.WithTimeout(t.Context(), 2*bootTimeout) // the loader looks for a server first
 	defer cancel()
 	if _, err := m.Console.Wait(ctx, n.name+" login:"); err != nil {
 		t.Fatal(err)
@@ -142,8 +142,8 @@ func TestRealBootWithDeadServers(t *testing.T) {
 	s.noErrors(n, g)
 }
 
-// A disk of a running node becomes a boot medium, and the node starts from it: with a server, and when the one that
-// its loader waits for dies.
+// A disk of a running node becomes a boot medium. The node boots from it with a server, and without one after the
+// server that its loader waits for has died.
 func TestRealNodeMadeBootable(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -171,13 +171,13 @@ func TestRealNodeMadeBootable(t *testing.T) {
 	}
 	s.hasEvent(n, "cache on /dev/sda5")
 	s.prove(n, s.shell(n))
-	s.recording(n, m) // what it read is on its disk by then
+	s.recording(n, m) // its disk has what it read by then
 	s.cut(m)
 	s.startsWithoutItsServer(n)
 }
 
-// startsWithoutItsServer turns a node on that has nothing to boot for the time being, so that its loader asks again
-// and again; kills the server; and waits until the node has booted what is on its disk.
+// startsWithoutItsServer switches a node on that has nothing to boot yet, so that its loader repeats its requests. It
+// then kills the server, and waits until the node has booted from its disk.
 func (s *site) startsWithoutItsServer(n node) {
 	s.t.Helper()
 	const empty = "without-an-image"
@@ -189,7 +189,7 @@ func (s *site) startsWithoutItsServer(n node) {
 		s.t.Fatal(err)
 	}
 	m, booted := s.powerOn(n)
-	ctx, cancel := context.WithTimeout(s.t.Context(), 2*bootTimeout) // DHCP is dead, too: its loader takes four minutes
+	ctx, cancel := context.WithTimeout(s.t.Context(), 2*bootTimeout) // DHCP is down, too: the loader takes four minutes
 	defer cancel()
 	if _, err := m.Console.Wait(ctx, "Pando: this machine cannot boot"); err != nil {
 		s.t.Fatal(err)

@@ -16,17 +16,16 @@ import (
 	"pando/internal/testkit"
 )
 
-// How much the program of TestRealSwapOnAVolume wants, of a machine's memory, and how long its server is away
-// meanwhile.
+// The memory of the machine and of the program in TestRealSwapOnAVolume, and how long the server is down.
 const (
 	swapMachine = 768 // MiB
 	swapProgram = 900
 	swapOutage  = 45 * time.Second
 )
 
-// A program that wants more memory than there is has the rest on the server. It waits while that is away, and goes
-// on afterwards, and every page is what it was. What a server has lost is no page's content. The next boot begins
-// with nothing.
+// A program that uses more memory than there is has the rest in swap space on the server. It stalls while the server is
+// down, continues afterwards, and every page is right. Swap space that the server has lost never returns wrong pages.
+// The next boot starts with empty swap space.
 func TestRealSwapOnAVolume(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -47,7 +46,7 @@ func TestRealSwapOnAVolume(t *testing.T) {
 	}
 }
 
-// in is the site for a test within a test.
+// in returns the site for a subtest.
 func (s *site) in(t *testing.T) *site {
 	c := *s
 	c.t = t
@@ -104,8 +103,8 @@ func (s *site) swapOnAVolume(n node) {
 	s.powerOff(m)
 }
 
-// loseSwap makes the server forget what was swapped out, as a restart of its machine does. The program is ended,
-// before it sees another byte than its own; the node gets fresh swap space.
+// loseSwap makes the server lose the swap space, as a restart of its machine does. The program is killed before it
+// reads a wrong byte, and the node gets new swap space.
 func (s *site) loseSwap(n node, g *testkit.Guest) {
 	s.t.Helper()
 	s.t.Logf("the server's machine is restarted: %s swapped", s.swapped(g))
@@ -123,7 +122,7 @@ func (s *site) loseSwap(n node, g *testkit.Guest) {
 	}
 	begun := time.Now()
 	s.run(g, "while systemctl -q is-active fill; do sleep 0.5; done")
-	// SIGBUS
+	// the status is SIGBUS
 	if got := s.run(g, "systemctl show -P ExecMainStatus fill; ! grep -l wrong /run/fill.*[0-9]"); got != "7" {
 		s.t.Errorf(
 			"a program whose memory was lost ended with %s\n%s",
@@ -139,7 +138,7 @@ func (s *site) loseSwap(n node, g *testkit.Guest) {
 	s.t.Logf("%v after the server was back there is fresh swap space", time.Since(begun).Round(time.Second))
 }
 
-// filled waits until the program has looked at its memory so many times, or has ended.
+// filled waits until the program has checked its memory a number of times, or has ended.
 func (s *site) filled(g *testkit.Guest, round int) {
 	s.t.Helper()
 	for begun := time.Now(); time.Since(begun) < bootTimeout; {
@@ -179,7 +178,7 @@ func (s *site) swapOn(g *testkit.Guest) {
 	}
 }
 
-// swapped is how much of the swap space is used on the node, and on the server.
+// swapped returns how much of the swap space is used, on the node and on the server.
 func (s *site) swapped(g *testkit.Guest) string {
 	s.t.Helper()
 	files, _ := filepath.Glob(filepath.Join(s.Config.Data, "swap", "*.swap"))
@@ -199,8 +198,8 @@ func (s *site) swapped(g *testkit.Guest) string {
 	)
 }
 
-// swapOutage ends the server and what serves the swap space, and starts the server again. Nothing is asked of the
-// node meanwhile: its memory is full, and what of its root is not in it has to wait as well.
+// swapOutage ends the server and its swap daemons, and restarts the server. It runs no command on the node meanwhile:
+// its memory is full, and reads of its root would wait, too.
 func (s *site) swapOutage(n node, g *testkit.Guest) {
 	s.t.Helper()
 	s.t.Logf(
@@ -221,7 +220,7 @@ func (s *site) swapOutage(n node, g *testkit.Guest) {
 	}
 }
 
-// killAll ends the server, and the daemons that serve nodes' swap space, without a word.
+// killAll kills the server, and the daemons that serve nodes' swap space.
 func (s *site) killAll(nodes ...node) {
 	s.t.Helper()
 	if err := s.Kill(); err != nil {
@@ -242,7 +241,7 @@ func (s *site) killAll(nodes ...node) {
 	}
 }
 
-// systemSwapped prints processes of the system with memory in swap space.
+// systemSwapped prints system processes that have memory in swap space.
 const systemSwapped = `for p in /proc/[0-9]*; do
 	case $(cat $p/cgroup 2>/dev/null) in
 	*/system.slice* | */init.scope* | */user-0.slice*) awk -v n="$(tr '\0' ' ' <$p/cmdline)" '/^VmSwap/ && $2 > 0 {print $2, n}' $p/status 2>/dev/null ;;
@@ -253,8 +252,8 @@ const limitsScript = `cd /sys/fs/cgroup; for f in init.scope/memory.min init.sco
 	user.slice/memory.high user.slice/user-1000.slice/memory.high user.slice/user-1000.slice/memory.current user.slice/user-0.slice/memory.high user.slice/user-0.slice/memory.swap.max; do echo $f $(cat $f); done
 	free -m | tail -2; cat /proc/sys/vm/min_free_kbytes; grep -E 'Vm(Lck|RSS)' /proc/$(pgrep -f '^@pando-volume swap')/status`
 
-// fillScript fills MiB of memory with pages of which no two are the same, and looks at all of them for ever: after
-// each time it leaves a file with what it found.
+// fillScript fills MiB of memory with pages that all differ, and checks them in a loop. After each round it writes a
+// file with the result.
 const fillScript = `
 my $n = shift;
 sub mib { my $i = shift; join '', map { sprintf('%016d', $i * 256 + $_) x 256 } 0 .. 255 }

@@ -14,14 +14,13 @@ import (
 )
 
 const (
-	settingsOutage = 40 * time.Second  // how long the server is away
-	settingsWait   = 100 * time.Second // how long a node may take to answer when it is back
+	settingsOutage = 40 * time.Second  // how long the server is down
+	settingsWait   = 100 * time.Second // how long a node may take to answer afterwards
 )
 
-// What each setting that comes with swap space on a volume brings: a program of more than the memory, and an outage
-// in the middle of it, with all settings and without one; where it says service, the program is not a user's.
-// docs/node-state.md has what came of it. Only the round with all of them can fail: the others may end in a machine
-// that never answers again.
+// Measures the effect of each setting that comes with swap space on a volume, with a large program and an outage;
+// docs/node-state.md has the results. Each round leaves one setting out. Only the round with all settings can fail,
+// because the others may end in a machine that never answers again.
 func TestRealSwapSettings(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -60,7 +59,7 @@ func TestRealSwapSettings(t *testing.T) {
 	}
 }
 
-// settingsRound fills the memory of both nodes, has the server away for a while, and tells whether both answer
+// settingsRound fills the memory of both nodes, stops the server for a while, and reports whether both nodes answer
 // afterwards.
 func (s *site) settingsRound(up []booted, without string) bool {
 	s.t.Helper()
@@ -119,7 +118,7 @@ func (s *site) settingsRound(up []booted, without string) bool {
 	return all
 }
 
-// loginDuring is a new login, which says how long it took.
+// loginDuring starts a new login. Its result says how long the login took.
 func (s *site) loginDuring(n node) func() string {
 	s.t.Helper()
 	addr, err := s.Address(s.t.Context(), n.mac)
@@ -143,7 +142,7 @@ func (s *site) loginDuring(n node) func() string {
 	}
 }
 
-// each does something for all nodes at the same time, and what else is to be done meanwhile.
+// each calls do for all nodes, and the functions also, all at the same time.
 func each(up []booted, do func(int, booted), also ...func()) {
 	var wait sync.WaitGroup
 	for i, n := range up {
@@ -155,7 +154,7 @@ func each(up []booted, do func(int, booted), also ...func()) {
 	wait.Wait()
 }
 
-// try is what a command says in one line, or why it says nothing.
+// try returns the output of a command in one line, or why there is none.
 func try(ctx context.Context, g *testkit.Guest, limit time.Duration, command string) string {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -166,9 +165,9 @@ func try(ctx context.Context, g *testkit.Guest, limit time.Duration, command str
 	return strings.Join(strings.Fields(out), " ") + " "
 }
 
-// settingsScript takes settings away, and measures. first: before anything else. fill WHAT...: 100 MiB of a program
-// are swapped out, without some settings. go: the program goes on, and a service wants 60 MiB ten seconds later.
-// after: what came of it, 45 seconds later.
+// settingsScript removes settings, and measures. first: preparation. fill WHAT...: 100 MiB of a program are swapped
+// out, without some settings. go: the program continues, and ten seconds later a service wants 60 MiB. after: the
+// result, 45 seconds later.
 const settingsScript = `
 cd /sys/fs/cgroup
 files="init.scope/memory.swap.max system.slice/memory.swap.max user.slice/user-0.slice/memory.swap.max user.slice/memory.high init.scope/memory.min system.slice/memory.min"
@@ -221,7 +220,7 @@ after)
 esac
 `
 
-// quickFill is fillScript with pages that are made faster.
+// quickFill is fillScript with pages that are generated faster.
 const quickFill = `
 my $n = shift;
 my $base; open my $r, '<', '/dev/urandom' or die; read $r, $base, 1 << 20; close $r;

@@ -9,7 +9,7 @@ import (
 	"pando/internal/testkit"
 )
 
-// classes declares a class of hardware that the node is of, and one that it is not, each with a file and a kernel
+// classes declares a hardware class that the node belongs to and one that it does not, each with a file and a kernel
 // argument.
 func (s *site) classes() {
 	s.t.Helper()
@@ -26,7 +26,7 @@ func (s *site) classes() {
 	}
 }
 
-// haveClass wants a node to have what is of its class alone, from its first boot on.
+// haveClass expects a node to have the file and argument of its own class only, from its first boot on.
 func (s *site) haveClass(n node, g *testkit.Guest) {
 	s.t.Helper()
 	record, err := s.API.Node(s.t.Context(), n.name)
@@ -42,8 +42,8 @@ func (s *site) haveClass(n node, g *testkit.Guest) {
 	}
 }
 
-// syncs: files that are declared while a node runs come to it, with owner and mode, and their commands run; what
-// somebody changed on the node becomes as it was declared, and what is as it should be is left alone.
+// syncs: files declared while a node runs are written to it, with owner and mode, and their commands run. Files that
+// were changed on the node are restored, and correct files are not touched.
 func (s *site) syncs(n node, g *testkit.Guest) {
 	s.t.Helper()
 	const live = "/etc/lab/live"

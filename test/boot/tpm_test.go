@@ -12,8 +12,8 @@ import (
 	"pando/internal/trace"
 )
 
-// A machine whose TPM an operator approved gets its secrets; another machine with the same MAC, and one without a
-// TPM, boot without them and say why. Each boot is looked at when its files are in place, and then switched off.
+// A machine whose TPM an operator approved gets its secrets. Another machine with the same MAC, and one without a TPM,
+// boot without them and say why. Each boot is checked when its files are in place, and then switched off.
 func TestRealBootWithTPM(t *testing.T) {
 	needFull(t)
 	if _, err := exec.LookPath("swtpm"); err != nil {
@@ -54,7 +54,7 @@ func TestRealBootWithTPM(t *testing.T) {
 	s.withheld(n, "this boot has proved no key of a TPM")
 }
 
-// addSecret sets a secret of the group bookworm, a file that has it, and the group's policy.
+// addSecret sets a secret of the group bookworm, a config file that contains it, and the group's policy.
 func (s *site) addSecret(value string, policy fleet.SecretPolicy) {
 	s.t.Helper()
 	group := []fleet.Scope{{Kind: fleet.ForGroup, Name: bookworm}}
@@ -74,7 +74,7 @@ func (s *site) addSecret(value string, policy fleet.SecretPolicy) {
 	)
 }
 
-// configured powers a node on, waits until its config files are in place, and switches it off.
+// configured switches a node on, waits until its config files are in place, and switches it off.
 func (s *site) configured(n node) {
 	s.t.Helper()
 	v, err := s.API.Node(s.t.Context(), n.name)
@@ -90,7 +90,7 @@ func (s *site) configured(n node) {
 	done()
 }
 
-// events are those of a node's latest boot.
+// events returns the events of a node's latest boot.
 func (s *site) events(n node) []trace.Event {
 	s.t.Helper()
 	b, err := s.API.NodeBoot(s.t.Context(), n.name)
@@ -100,7 +100,7 @@ func (s *site) events(n node) []trace.Event {
 	return b.Events
 }
 
-// withheld checks that a node has no secrets, and says so.
+// withheld checks that a node has no secrets, and reports why.
 func (s *site) withheld(n node, why string) {
 	s.t.Helper()
 	v, err := s.API.Node(s.t.Context(), n.name)

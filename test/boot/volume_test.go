@@ -13,9 +13,8 @@ import (
 	"pando/internal/trace"
 )
 
-// A node keeps what it says on a volume of its own. While the server is away its writes wait and go on, with
-// nothing lost; when its power is cut in the middle of writing, the file system is whole and what was synced is
-// there.
+// A node keeps its state on a volume of the server. While the server is down writes wait, and nothing is lost. After a
+// power cut during writes, the file system is intact and has everything that was synced.
 func TestRealBootOnAVolume(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -62,8 +61,8 @@ func TestRealBootOnAVolume(t *testing.T) {
 	s.wholeVolume(n)
 }
 
-// wholeVolume checks the file system of a volume when its node was switched off. The server does not know of that
-// for a while, and would not let go of it.
+// wholeVolume checks the file system of a volume after its node was switched off. It stops the server first, because
+// the server does not notice that for a while and keeps the volume open.
 func (s *site) wholeVolume(n node) {
 	s.t.Helper()
 	if err := s.Site.Close(); err != nil {
@@ -78,8 +77,7 @@ func (s *site) wholeVolume(n node) {
 	}
 }
 
-// fillWriteLayer fills what takes the writes to the root: the node goes on, and the timeline says so before writes
-// fail.
+// fillWriteLayer fills the node's write layer. The node keeps running, and the timeline warns before writes fail.
 func (s *site) fillWriteLayer(n node, m *testkit.Machine, g *testkit.Guest) {
 	s.t.Helper()
 	if got := s.run(g, "dd if=/dev/zero of=/var/tmp/almost bs=1M count=85 2>&1; df /"); strings.Contains(
@@ -103,7 +101,7 @@ func (s *site) fillWriteLayer(n node, m *testkit.Machine, g *testkit.Guest) {
 		m,
 		func(e trace.Event) bool { return strings.Contains(e.Message, "writes fail soon") },
 	)
-	s.run(s.shell(n), "rm /var/tmp/full /var/tmp/almost") // who logs in anew can fix it
+	s.run(s.shell(n), "rm /var/tmp/full /var/tmp/almost") // a new login can fix it
 	s.wait(
 		n.name,
 		stepTimeout,

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestDecisionsAreListed: docs/adr/README.md is how people find a decision, so each is in its table.
+// TestDecisionsAreListed: every decision is in the table of docs/adr/README.md, where people look for it.
 func TestDecisionsAreListed(t *testing.T) {
 	dir := filepath.Join("../..", "docs/adr")
 	list, err := os.ReadFile(filepath.Join(dir, "README.md"))

@@ -12,20 +12,20 @@ import (
 	"pando/internal/build/initramfs"
 )
 
-// The node's program travels with every boot and is locked in every node's memory.
+// The node's program is sent with every boot, and locked in every node's memory.
 const (
-	// bytes, stripped; the last 60,000 are for the watch of the root and the files of a login that are kept in memory
+	// bytes, stripped; includes 60,000 for the watch of the root and the login files that are kept in memory
 	maxAgent = 9_560_000
-	// bytes, as the initramfs carries it; K of Debian 12 with a known NIC, which is to have 12 MB, has room for them
+	// bytes in the initramfs; with it K of Debian 12 for a known NIC stays below its limit of 12 MB
 	maxAgentSent = 3_290_000
 )
 
-// heavy are packages that turn off the linker's removal of unused methods, or that are simply big.
+// heavy are packages that are large, or that keep the linker from removing unused methods.
 var heavy = []string{"html/template", "text/template", "encoding/gob", "encoding/xml", "database/sql", "expvar",
 	"net/http/pprof", "net/rpc", "go/ast", "github.com/spf13/cobra", "go.yaml.in/yaml/v3", "modernc.org/sqlite"}
 
-// TestAgentDependencies holds the list of what the node's program is linked from: a new line in
-// testdata/pando-init.deps is a decision, seen in review.
+// TestAgentDependencies compares the packages of the node's program with testdata/pando-init.deps, so that a review
+// sees each new one.
 func TestAgentDependencies(t *testing.T) {
 	out := goCommand(t, "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{else}}std {{.ImportPath}}{{end}}",
 		"./cmd/pando-init")
@@ -36,7 +36,7 @@ func TestAgentDependencies(t *testing.T) {
 		if slices.Contains(heavy, line) || isStd && slices.Contains(heavy, std) {
 			t.Errorf("pando-init is linked from %s", line)
 		}
-		if !isStd { // the standard library's own list changes with every release of Go
+		if !isStd { // the standard library's own packages change with each release of Go
 			deps = append(deps, line)
 		}
 	}
@@ -44,7 +44,7 @@ func TestAgentDependencies(t *testing.T) {
 	golden(t, "pando-init.deps", strings.Join(deps, "\n")+"\n")
 }
 
-// TestAgentSize bounds what every boot is sent of the node's program, built and packed as a release has it.
+// TestAgentSize bounds the size of the node's program, built and compressed as in a release.
 func TestAgentSize(t *testing.T) {
 	if _, err := exec.LookPath("zstd"); err != nil {
 		t.Skipf("the bound is for what zstd packs: %v", err)
@@ -69,7 +69,7 @@ func TestAgentSize(t *testing.T) {
 	}
 }
 
-// agentFlags are the flags that the Makefile builds the node's program with.
+// agentFlags returns the Makefile's build flags of the node's program.
 func agentFlags(t *testing.T) []string {
 	t.Helper()
 	c := exec.Command("make", "-s", "--no-print-directory", "-C", root, "agent-flags")

@@ -1,8 +1,7 @@
-// Package house holds the rules that the repository keeps, as tests: who may import whom, what is documented, how long
-// a file and a function may be, what the node's program is made of and how big it is. A rule that matters and has
-// no test here is a wish.
+// Package house has the rules of the repository as tests: which package may import which, what is documented, how long
+// a file and a function may be, and what the node's program consists of. A rule that matters needs a test here.
 //
-// Exceptions stand beside the rule with their reason. Rewrite the golden files with
+// Exceptions are listed beside the rule with their reason. Rewrite the golden files with
 //
 //	go test ./test/house -update
 package house

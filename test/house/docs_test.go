@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// minPackageComment is the least number of lines of a package comment: it teaches the package's words.
+// minPackageComment is the minimum number of lines of a package comment, which explains the package's terms.
 const minPackageComment = 3
 
 func TestEveryPackageTeachesItsWords(t *testing.T) {
@@ -45,7 +45,7 @@ func TestEveryExportedNameIsDocumented(t *testing.T) {
 	}
 }
 
-// receiverExported is true for functions, and for methods of exported types.
+// receiverExported reports whether f is a function, or a method of an exported type.
 func receiverExported(f *ast.FuncDecl) bool {
 	if f.Recv == nil || len(f.Recv.List) == 0 {
 		return true
@@ -65,7 +65,7 @@ func receiverExported(f *ast.FuncDecl) bool {
 	}
 }
 
-// obvious are the methods whose meaning their interface fixes.
+// obvious reports whether f implements an interface that defines its meaning.
 func obvious(f *ast.FuncDecl) bool {
 	switch f.Name.Name {
 	case "Error", "Unwrap", "Is", "As", "Len", "Less", "Swap", "Format":
@@ -74,7 +74,7 @@ func obvious(f *ast.FuncDecl) bool {
 	return false
 }
 
-// checkGroup wants a comment on a type, constant or variable, or on the group that it is in.
+// checkGroup expects a comment on a type, constant or variable, or on its group.
 func checkGroup(t *testing.T, s source, d *ast.GenDecl) {
 	if d.Tok == token.IMPORT {
 		return
@@ -96,7 +96,7 @@ func checkGroup(t *testing.T, s source, d *ast.GenDecl) {
 	}
 }
 
-// Words that mean work left over belong into the tracker.
+// Words for unfinished work belong in the issue tracker.
 func TestNoLeftovers(t *testing.T) {
 	for _, s := range sources(t) {
 		for _, group := range s.file.Comments {

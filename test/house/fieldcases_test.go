@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// fieldCase finds a package in backquotes, or a test's name, in the page of field cases.
+// fieldCase matches a package in backquotes, or a test's name, in the page of field cases.
 var fieldCase = regexp.MustCompile("`([a-z0-9/]+)`|\\bTest[A-Za-z0-9]+")
 
-// What the page of field cases promises is shown by tests that are where it says.
+// Every test that the page of field cases names exists in the package that the page names.
 func TestFieldCasesHaveTheirTests(t *testing.T) {
 	have := map[string]bool{}
 	for _, s := range sources(t) {

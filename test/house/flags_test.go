@@ -13,13 +13,13 @@ import (
 	"testing"
 )
 
-// commandLine are the packages in which flags are declared and read, besides the rooms of cli.
+// commandLine lists the packages, besides those below cli, that declare or read flags.
 var commandLine = []string{
 	"cmdenv", "settingflags", "storeflags", "buildrun", "output", "hostcheck", "exitcode", "terminal", "listing",
 }
 
-// TestFlagsAreUsed: each flag that a command takes is read by code that the command can reach. A flag that is only
-// declared is dropped without a word.
+// TestFlagsAreUsed: each flag of a command is read by code that the command can reach. A flag that is only declared
+// would be ignored silently.
 func TestFlagsAreUsed(t *testing.T) {
 	t.Parallel()
 	p := loadCommandLine(t)
@@ -48,7 +48,7 @@ func TestFlagsAreUsed(t *testing.T) {
 	}
 }
 
-// commandCode is the code of the command line, with its types.
+// commandCode is the code of the command line with its types.
 type commandCode struct {
 	fset     *token.FileSet
 	info     *types.Info
@@ -86,7 +86,7 @@ func loadCommandLine(t *testing.T) *commandCode {
 	return p
 }
 
-// Import checks a package of the command line from its source, and takes others as they were compiled.
+// Import type-checks packages of the command line from source, and loads others from export data.
 func (p *commandCode) Import(path string) (*types.Package, error) {
 	files, own := p.files[path]
 	if !own {
@@ -119,7 +119,7 @@ func (p *commandCode) Import(path string) (*types.Package, error) {
 	return made, nil
 }
 
-// isCommand reports whether a function makes a command that runs something.
+// isCommand reports whether a function returns a command that runs something.
 func (p *commandCode) isCommand(f *types.Func) (is bool) {
 	ast.Inspect(p.bodies[f], func(n ast.Node) bool {
 		if lit, ok := n.(*ast.CompositeLit); ok {
@@ -130,7 +130,7 @@ func (p *commandCode) isCommand(f *types.Func) (is bool) {
 	return is
 }
 
-// reachable adds f and what it names, but no other commands.
+// reachable adds f and the functions that it names, except other commands.
 func (p *commandCode) reachable(f *types.Func, seen map[*types.Func]bool) {
 	if p.bodies[f] == nil || seen[f] || len(seen) > 0 && p.isCommand(f) {
 		return
@@ -146,7 +146,7 @@ func (p *commandCode) reachable(f *types.Func, seen map[*types.Func]bool) {
 	})
 }
 
-// flagsOf adds the variables into which a function takes flags, and those that it reads.
+// flagsOf adds the variables that a function declares flags for, and those that it reads.
 func (p *commandCode) flagsOf(f *types.Func, declared map[types.Object]token.Pos, read map[types.Object]bool) {
 	written := map[*ast.Ident]bool{}
 	ast.Inspect(p.bodies[f], func(n ast.Node) bool {
@@ -173,8 +173,8 @@ func (p *commandCode) flagsOf(f *types.Func, declared map[types.Object]token.Pos
 	})
 }
 
-// flagsInto are the variables and fields that a call declares flags for: the first argument of a method of FlagSet
-// whose name has Var, and what a helper gets the address of for such a call.
+// flagsInto returns the variables and fields that a call declares flags for: the first argument of a method of FlagSet
+// whose name contains Var, or the address that a helper gets for such a call.
 func (p *commandCode) flagsInto(call *ast.CallExpr) (into []*ast.Ident) {
 	name := last(call.Fun)
 	if name == nil {
@@ -203,7 +203,7 @@ func (p *commandCode) flagsInto(call *ast.CallExpr) (into []*ast.Ident) {
 	return into
 }
 
-// parameter is the place of a variable among the parameters of a function, -1 if it is none.
+// parameter returns the index of a variable among a function's parameters, -1 if it is none.
 func (p *commandCode) parameter(f *types.Func, obj types.Object) int {
 	params := f.Signature().Params()
 	for i := range params.Len() {
@@ -214,14 +214,14 @@ func (p *commandCode) parameter(f *types.Func, obj types.Object) int {
 	return -1
 }
 
-// own reports whether a variable is a local one, or a field of a struct of the command line. Of other structs nobody
-// here knows who reads their fields.
+// own reports whether a variable is local, or a field of a struct of the command line. Fields of other structs may be
+// read elsewhere.
 func (p *commandCode) own(obj types.Object) bool {
 	v, ok := obj.(*types.Var)
 	return ok && v.Pkg() != nil && p.packages[v.Pkg().Path()] != nil
 }
 
-// last is the variable or field that an expression means: c of &a.b.c.
+// last returns the variable or field that an expression ends in: c of &a.b.c.
 func last(e ast.Expr) *ast.Ident {
 	switch e := e.(type) {
 	case *ast.UnaryExpr:

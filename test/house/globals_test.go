@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// globals are variables of packages that change, with the reason. A line is "directory.name".
+// globals are package variables that may change, as "directory.name", with the reason.
 var globals = map[string]string{
 	"internal/testkit.netCount":               "names of network namespaces are unique in a process of tests",
 	"internal/node/writelayer.errNoWriteDisk": "an error with a hint",
 }
 
-// State has an owner, which is a value that somebody made. A variable of a package is a constant that Go has no
-// constants for: an error, a regular expression, a table, an embedded file, or what is worked out once.
+// State belongs to a value that some code has created. A package variable may only be a kind of constant: an error, a
+// regular expression, a table, an embedded file, or a value that is computed once.
 func TestNoGlobalsThatChange(t *testing.T) {
 	used := map[string]bool{}
 	packages := map[string][]source{}
@@ -50,7 +50,7 @@ func TestNoGlobalsThatChange(t *testing.T) {
 	}
 }
 
-// changeable returns the variables of a file's package level, each with why its kind alone makes it state, or "".
+// changeable returns a file's package variables, each with the reason why its type makes it state, or "".
 func changeable(file *ast.File, locks map[string]bool) map[string]string {
 	vars := map[string]string{}
 	for _, d := range file.Decls {
@@ -74,7 +74,7 @@ func changeable(file *ast.File, locks map[string]bool) map[string]string {
 	return vars
 }
 
-// stateful reports what makes a variable of this type, or with this first value, one that changes.
+// stateful returns why a variable of this type, or with this initial value, can change, "" if it cannot.
 func stateful(typ, value ast.Expr, locks map[string]bool) string {
 	if c, ok := value.(*ast.CallExpr); ok {
 		if name, ok := c.Fun.(*ast.Ident); ok && (name.Name == "make" || name.Name == "new") {
@@ -95,7 +95,7 @@ func stateful(typ, value ast.Expr, locks map[string]bool) string {
 	return ""
 }
 
-// locked are the types of a package that have a lock in them.
+// locked returns the types of a package that contain a lock.
 func locked(files []source) map[string]bool {
 	names := map[string]bool{}
 	for _, s := range files {
@@ -109,7 +109,7 @@ func locked(files []source) map[string]bool {
 	return names
 }
 
-// holdsLock looks for types of sync (but OnceValue, which works a constant out) and of sync/atomic, and channels.
+// holdsLock looks for channels and types of sync/atomic and sync (except OnceValue, which computes a constant).
 func holdsLock(e ast.Expr, locks map[string]bool) bool {
 	found := false
 	ast.Inspect(e, func(n ast.Node) bool {
@@ -131,7 +131,7 @@ func holdsLock(e ast.Expr, locks map[string]bool) bool {
 	return found
 }
 
-// changed returns those variables that a function assigns to, counts, deletes from, or takes the address of. A name
+// changed returns the variables that a function assigns to, increments, deletes from, or takes the address of. A name
 // that the function declares itself is another variable.
 func changed(file *ast.File, vars map[string]string) map[string]bool {
 	found := map[string]bool{}
@@ -174,7 +174,7 @@ func changed(file *ast.File, vars map[string]string) map[string]bool {
 	return found
 }
 
-// base is the variable that an expression is a part of.
+// base returns the variable that an expression is a part of.
 func base(e ast.Expr) string {
 	for {
 		switch x := e.(type) {
@@ -196,7 +196,7 @@ func base(e ast.Expr) string {
 	}
 }
 
-// declared are the names that a function declares anywhere: receiver, parameters, results and variables.
+// declared returns all names that a function declares: receiver, parameters, results and variables.
 func declared(f *ast.FuncDecl) map[string]bool {
 	names := map[string]bool{}
 	ast.Inspect(f, func(n ast.Node) bool {

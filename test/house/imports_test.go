@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// rule is one package below internal, or with STOREY/* each room of a storey, and what it may import.
+// rule says what one package below internal, or with STOREY/* each subpackage of a package, may import.
 type rule struct {
 	name string
 	may  []string
 }
 
-// find returns the place of a package in some rules, -1 if it has none. A package with a rule of its own has that one.
+// find returns the index of a package's rule, -1 if it has none. A package's own rule takes precedence.
 func find(rules []rule, name string) int {
 	i := slices.IndexFunc(rules, func(r rule) bool { return r.name == name })
 	if storey, _, ok := strings.Cut(name, "/"); ok && i < 0 {
@@ -22,13 +22,13 @@ func find(rules []rule, name string) int {
 	return i
 }
 
-// names reports whether an entry of a rule is about a package: its name, or STOREY/* for a room of that storey.
+// names reports whether an entry of a rule means a package: it is the package's name, or STOREY/* for a subpackage.
 func names(entry, pkg string) bool {
 	storey, _, ok := strings.Cut(pkg, "/")
 	return entry == pkg || ok && entry == storey+"/*"
 }
 
-// belowServer is what the rooms of the server and the server's own package may import.
+// belowServer is what the server's package and its subpackages may import.
 var belowServer = []string{
 	"admission",
 	"api",
@@ -80,8 +80,8 @@ var belowServer = []string{
 	"workdir",
 }
 
-// mayImport is the direction of the whole system, the table of docs/architecture.md: a package imports packages that
-// stand before it here, and only those that are named. Rooms of a storey do not import each other.
+// mayImport is the table of docs/architecture.md: a package may import only the named packages, which stand before it
+// here. Subpackages of one package do not import each other.
 var mayImport = []rule{
 	{"fleet", nil},
 	{"chunk", nil},
@@ -100,7 +100,8 @@ var mayImport = []rule{
 	{"netboot", []string{"fleet"}},
 	{"rollout", []string{"fleet"}},
 	{"store", []string{"sockopt", "fleet", "chunk", "image", "image/bootpack"}},
-	{"store/s3", []string{"chunk", "store"}},
+	{"secretfile", nil},
+	{"store/s3", []string{"chunk", "secretfile", "store"}},
 	{"cache", []string{"chunk"}},
 	{"media", []string{"cache"}},
 	{"piecestore", []string{"chunk", "image/bootpack"}},
@@ -118,7 +119,7 @@ var mayImport = []rule{
 	{"nodestate", []string{"fleet"}},
 	{"volume", []string{"command"}},
 	{"journal", nil},
-	{"identity", []string{"fleet", "image"}},
+	{"identity", []string{"fleet", "image", "secretfile"}},
 	{"power", []string{"fleet", "command"}},
 	{"openid", []string{"fleet"}},
 	{"steps", nil},
@@ -198,7 +199,7 @@ var mayImport = []rule{
 	{"cli/doctor", []string{"cmdenv", "exitcode", "hostcheck", "output"}},
 	{"cli/serve", []string{
 		"api", "build", "build/*", "buildrun", "cmdenv", "dhcp", "exitcode", "fleet", "hostcheck", "listing", "openid",
-		"output", "server", "server/*", "store/s3", "storeflags", "terminal",
+		"output", "secretfile", "server", "server/*", "store/s3", "storeflags", "terminal",
 	}},
 	{"cli/image", []string{
 		"api", "build", "build/*", "buildrun", "cmdenv", "exitcode", "fleet", "identity", "image", "mount", "output",
@@ -237,7 +238,7 @@ var mayImport = []rule{
 	}},
 }
 
-// TestImportDirection also sees a package that is missing in the table, and one that is only in the table.
+// TestImportDirection also finds a package that is missing in the table, and an entry without a package.
 func TestImportDirection(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range program(sources(t)) {
@@ -271,7 +272,7 @@ func TestImportDirection(t *testing.T) {
 	}
 }
 
-// Pure packages decide; whoever calls them acts and tells the time.
+// Pure packages only compute; their callers do I/O and pass the time.
 func TestPurePackagesHaveNoSocketsFilesClockOrLogger(t *testing.T) {
 	pure := []string{"fleet", "chunk", "image", "image/bootpack", "trace", "netboot", "rollout"}
 	for _, s := range program(sources(t)) {
@@ -293,7 +294,7 @@ func TestPurePackagesHaveNoSocketsFilesClockOrLogger(t *testing.T) {
 	}
 }
 
-// What decides in a swarm is driven by the simulator too: it has no sockets, goroutines, locks or clocks.
+// The simulator also runs the swarm's decisions, so they use no sockets, goroutines, locks or clocks.
 func TestSwarmDecidesWithoutSockets(t *testing.T) {
 	for _, s := range program(sources(t)) {
 		if s.dir != "internal/swarm" {
@@ -329,7 +330,7 @@ func TestSwarmDecidesWithoutSockets(t *testing.T) {
 	}
 }
 
-// sideEffect names the clock or socket that an expression uses, "" if none.
+// sideEffect returns the name of the clock or socket that an expression uses, "" if there is none.
 func sideEffect(n ast.Node) string {
 	sel, ok := n.(*ast.SelectorExpr)
 	if !ok {
@@ -348,7 +349,7 @@ func sideEffect(n ast.Node) string {
 	return ""
 }
 
-// The testing package would come into programs with its flags.
+// Importing package testing would add its flags to programs.
 func TestNoTestingInPrograms(t *testing.T) {
 	for _, s := range program(sources(t)) {
 		for _, p := range s.imports() {
@@ -363,7 +364,7 @@ func TestNoTestingInPrograms(t *testing.T) {
 	}
 }
 
-// No work before main, and nothing that registers itself by being imported.
+// No code runs before main, and no package registers itself on import.
 func TestNoInitFunctions(t *testing.T) {
 	for _, s := range sources(t) {
 		for _, d := range s.file.Decls {

@@ -17,8 +17,8 @@ import (
 	"testing"
 )
 
-// TestMessagesAreNotInGoNotation: no message for people is given a slice, map or struct, which fmt and slog write as
-// [a b], map[a:b] and {1 2}.
+// TestMessagesAreNotInGoNotation: no message contains a slice, map or struct, which fmt and slog would print as [a b],
+// map[a:b] and {1 2}.
 func TestMessagesAreNotInGoNotation(t *testing.T) {
 	t.Parallel()
 	fset, exported := token.NewFileSet(), exportData(t)
@@ -69,7 +69,7 @@ func TestMessagesAreNotInGoNotation(t *testing.T) {
 	}
 }
 
-// exportData returns where the compiled declarations of each package are.
+// exportData returns the file with the compiled declarations of each package.
 func exportData(t *testing.T) map[string]string {
 	t.Helper()
 	cmd := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", "./cmd/pando",
@@ -90,8 +90,8 @@ func exportData(t *testing.T) map[string]string {
 	return files
 }
 
-// messageArgs are the arguments of a call that become text: those of a format, by verbs that write any value, or the
-// values of a log line.
+// messageArgs returns the arguments of a call that become text: those of a format for verbs that print any value, or
+// the values of a log line.
 func messageArgs(info *types.Info, call *ast.CallExpr) (args []ast.Expr) {
 	sig, ok := info.Types[call.Fun].Type.(*types.Signature)
 	if !ok || !sig.Variadic() || call.Ellipsis.IsValid() {
@@ -118,7 +118,7 @@ func messageArgs(info *types.Info, call *ast.CallExpr) (args []ast.Expr) {
 	return args
 }
 
-// verbsOf are the verbs of a format, one for each argument.
+// verbsOf returns the verbs of a format, one for each argument.
 func verbsOf(format string) (verbs []rune) {
 	for i := 0; i < len(format); i++ {
 		if format[i] != '%' {
@@ -136,7 +136,7 @@ func verbsOf(format string) (verbs []rune) {
 	return verbs
 }
 
-// goNotation says what a type is whose values fmt writes in Go's notation, "" for others.
+// goNotation describes a type whose values fmt prints in Go's notation, "" for other types.
 func goNotation(t types.Type) string {
 	for _, method := range []string{"Error", "String", "LogValue", "Format"} {
 		if m, _, _ := types.LookupFieldOrMethod(t, true, nil, method); m != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Bounds of pages that people read, and of the first one.
+// Limits of the length of pages, and of the first page.
 const (
 	maxPage   = 16 << 10
 	maxReadme = 80
@@ -22,7 +22,7 @@ var (
 	notInAnchor = regexp.MustCompile(`[^\p{L}\p{N}_\- ]`)
 )
 
-// pages are the Markdown files that people read, by their path below the repository.
+// pages returns the Markdown files for people, by their path in the repository.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -51,7 +51,7 @@ func readPage(t *testing.T, name string) string {
 	return string(b)
 }
 
-// anchors are the names by which a page's headings are linked, as GitHub makes them.
+// anchors returns the anchors of a page's headings, as GitHub generates them.
 func anchors(page string) map[string]bool {
 	out := map[string]bool{}
 	for _, m := range pageHeading.FindAllStringSubmatch(page, -1) {
@@ -61,7 +61,7 @@ func anchors(page string) map[string]bool {
 	return out
 }
 
-// TestLinksOfPages: what a page links to is there, pages, pictures and headings.
+// TestLinksOfPages: the targets of links in pages exist: pages, pictures and headings.
 func TestLinksOfPages(t *testing.T) {
 	all := pages(t)
 	for name, text := range all {
@@ -85,7 +85,7 @@ func TestLinksOfPages(t *testing.T) {
 	}
 }
 
-// TestPagesThatCodeNames: comments and messages that name a page name one that is there.
+// TestPagesThatCodeNames: pages that comments and messages name exist.
 func TestPagesThatCodeNames(t *testing.T) {
 	all := pages(t)
 	for _, s := range sources(t) {
@@ -101,7 +101,7 @@ func TestPagesThatCodeNames(t *testing.T) {
 	}
 }
 
-// TestPagesAreShort: a page is read in one go. Those that programs write are as long as they are.
+// TestPagesAreShort: a page can be read in one sitting. Generated pages have no limit.
 func TestPagesAreShort(t *testing.T) {
 	for name, text := range pages(t) {
 		written := name == "docs/cli.md" || strings.HasPrefix(name, "docs/benchmarks")

@@ -19,7 +19,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// A made-up setting: one field, and one line of the table.
+// A made-up setting: one field, and one entry of the table.
 const (
 	settingsFile = "internal/fleet/settings.go"
 	madeUpField  = "\tMadeUp *string `json:\"made_up,omitempty\"`\n"
@@ -31,8 +31,8 @@ const (
 `
 )
 
-// TestSettingIsOneLine: a setting that is added to the table alone goes from a flag through the API and the registry
-// into the fleet file, and is seen in diffs and displays. The program is built with a table that has one line more.
+// TestSettingIsOneLine: a setting that is added only to the table works from the flag through API and registry to the
+// fleet file, and appears in diffs and displays. The test builds the program with one more entry.
 func TestSettingIsOneLine(t *testing.T) {
 	p := &madeUp{t: t, data: filepath.Join(t.TempDir(), "d"), program: buildWithSetting(t)}
 	p.serve()
@@ -104,7 +104,7 @@ func buildWithSetting(t *testing.T) string {
 	return program
 }
 
-// madeUp is a server with a made-up setting, and its commands.
+// madeUp is a server with a made-up setting, and commands for it.
 type madeUp struct {
 	t             *testing.T
 	data, program string
@@ -125,7 +125,7 @@ func (p *madeUp) serve() {
 		p.t.Fatal(err)
 	}
 	p.server = c
-	p.t.Cleanup(func() { _ = c.Process.Kill() }) // it has ended when the test went well
+	p.t.Cleanup(func() { _ = c.Process.Kill() }) // it has ended already if the test passed
 	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		if _, err := p.run("group list"); err == nil {
 			return
@@ -143,7 +143,7 @@ func (p *madeUp) stop() {
 	if err := p.server.Process.Signal(os.Interrupt); err != nil {
 		p.t.Fatal(err)
 	}
-	_ = p.server.Wait() // with the code for what was interrupted
+	_ = p.server.Wait() // the status is that of an interrupted program
 }
 
 func (p *madeUp) run(command string) (string, error) {
@@ -155,7 +155,7 @@ func (p *madeUp) run(command string) (string, error) {
 	return string(out), err
 }
 
-// says runs a command that must succeed and write what fits a pattern.
+// says runs a command that must succeed, and whose output must match a pattern.
 func (p *madeUp) says(command, pattern string) string {
 	p.t.Helper()
 	out, err := p.run(command)
@@ -168,14 +168,13 @@ func (p *madeUp) says(command, pattern string) string {
 	return out
 }
 
-// tableUsers are where settings are passed on: flags, API, registry and fleet file.
+// tableUsers are the packages that pass settings on: flags, API, registry and fleet file.
 var tableUsers = []string{"internal/registry/", "internal/fleetfile/", "internal/api/", "cmd/pando/", "internal/cli/"}
 
-// otherWords are names of settings that are the names of other things too: sections of a fleet file, and what a node
-// reports.
+// otherWords are names of settings that also name other things: sections of a fleet file, and parts of a node's report.
 var otherWords = []string{"Secrets", `"secrets"`, "Extensions", `"extensions"`}
 
-// TestSettingsAreInTheTable: a file that passes settings on names none of them.
+// TestSettingsAreInTheTable: a file that passes settings on does not name any.
 func TestSettingsAreInTheTable(t *testing.T) {
 	names := settingNames()
 	files := 0
@@ -199,7 +198,7 @@ func TestSettingsAreInTheTable(t *testing.T) {
 	}
 }
 
-// settingNames are the names of all settings as they stand in source: fields, and keys and flags in quotes.
+// settingNames returns the names of all settings as they appear in source: fields, and quoted keys and flags.
 func settingNames() map[string]bool {
 	names := map[string]bool{}
 	for _, x := range fleet.SettingTable() {
@@ -213,7 +212,7 @@ func settingNames() map[string]bool {
 	return names
 }
 
-// wordsOf are the identifiers and literals of a file, each with a line where it stands.
+// wordsOf returns the identifiers and literals of a file, each with a line where it occurs.
 func wordsOf(s source) map[string]int {
 	words := map[string]int{}
 	ast.Inspect(s.file, func(n ast.Node) bool {

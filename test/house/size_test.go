@@ -8,15 +8,15 @@ import (
 	"testing"
 )
 
-// Lengths beyond which a file, a function or a package has more than one thing to say. Tests have tables.
+// Longer files, functions or packages probably have more than one purpose. Tests may be longer because of their tables.
 const (
 	maxFile         = 500
 	maxTestFile     = 600
 	maxFunction     = 80
 	maxTestFunction = 130
-	maxPackage      = 5000 // lines without tests
-	maxFiles        = 45   // of a package without tests
-	maxSamePrefix   = 3    // files of a package that begin with the name of one of them
+	maxPackage      = 5000 // lines, without tests
+	maxFiles        = 45   // files of a package, without tests
+	maxSamePrefix   = 3    // files of a package whose names begin with one word
 )
 
 // longer are the exceptions: "path" or "path:function" with the reason.
@@ -55,7 +55,7 @@ func TestFilesAndFunctionsAreShort(t *testing.T) {
 	}
 }
 
-// A package has one purpose. Several files with one prefix are a package that has not been made yet.
+// A package has one purpose. Several files with one prefix should be a package of their own.
 func TestPackagesAreSmall(t *testing.T) {
 	lines, files := map[string]int{}, map[string][]string{}
 	for _, s := range program(sources(t)) {
@@ -79,30 +79,47 @@ func TestPackagesAreSmall(t *testing.T) {
 	}
 }
 
-// prefixes returns the names of files that too many files begin with. What stands before a "_" counts as a name.
+// prefixes returns what too many file names begin with: a name, its part before a "_", or any five letters.
 func prefixes(names []string) []string {
-	stems := map[string]bool{}
+	const letters = 5
+	begin := map[string]bool{}
 	for _, n := range names {
 		stem, _, _ := strings.Cut(n, "_")
-		stems[stem] = len(stem) > 2
+		begin[stem] = len(stem) > 2
+		if len(n) >= letters {
+			begin[n[:letters]] = true
+		}
 	}
 	var found []string
-	for stem, counts := range stems {
+	for prefix, counts := range begin {
 		n := 0
 		for _, name := range names {
-			if strings.HasPrefix(name, stem) {
+			if strings.HasPrefix(name, prefix) {
 				n++
 			}
 		}
 		if counts && n > maxSamePrefix {
-			found = append(found, stem)
+			found = append(found, prefix)
 		}
 	}
 	slices.Sort(found)
 	return found
 }
 
-// A command, a part, or a room of a storey: three levels are enough to find anything.
+func TestPrefixes(t *testing.T) {
+	for _, tt := range []struct{ names, want string }{
+		{"dhcp dhcplease dhcppool dhcp_linux", "dhcp"},
+		{"stormcurves stormfeed stormmatrix stormpage", "storm"},
+		{"stormcurves stormfeed stormmatrix store", ""},
+		{"bootpage bootspage boots rolloutspage", ""},
+	} {
+		if got := strings.Join(prefixes(strings.Fields(tt.names)), " "); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.names, got, tt.want)
+		}
+	}
+}
+
+// Packages are nested at most three levels deep, so that they are easy to find.
 func TestPackagesAreNotDeep(t *testing.T) {
 	for _, s := range sources(t) {
 		if strings.Count(s.dir, "/") > 2 {

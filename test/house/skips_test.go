@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestLongBootsAreExpectedSkips: what only the full test boots is skipped elsewhere, and a skip that test/skips.txt
-// does not have ends continuous integration, after half an hour.
+// TestLongBootsAreExpectedSkips: every test that only the full test runs is in test/skips.txt. A missing one would fail
+// continuous integration after half an hour.
 func TestLongBootsAreExpectedSkips(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("../..", "test/skips.txt"))
 	if err != nil {
@@ -42,7 +42,7 @@ func TestLongBootsAreExpectedSkips(t *testing.T) {
 	}
 }
 
-// callsAtOnce reports whether a function itself calls another one.
+// callsAtOnce reports whether a function's own statements call the function name.
 func callsAtOnce(f *ast.FuncDecl, name string) bool {
 	return slices.ContainsFunc(f.Body.List, func(s ast.Stmt) bool {
 		x, ok := s.(*ast.ExprStmt)

@@ -14,12 +14,12 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// root is the top of the module, as seen from this directory.
+// root is the top of the module, relative to this directory.
 const root = "../.."
 
 // source is one parsed Go file.
 type source struct {
-	path string // below the module's top: "internal/fleet/mac.go"
+	path string // relative to the module's top: "internal/fleet/mac.go"
 	dir  string // "internal/fleet"
 	test bool
 	file *ast.File
@@ -38,10 +38,10 @@ func (s source) imports() []string {
 
 func (s source) line(p token.Pos) int { return s.fset.Position(p).Line }
 
-// lineCount is how many lines the file has.
+// lineCount returns the number of lines of the file.
 func (s source) lineCount() int { return s.fset.File(s.file.Pos()).LineCount() }
 
-// lines is how many lines the node takes.
+// lines returns the number of lines of the node.
 func (s source) lines(n ast.Node) int { return s.line(n.End()) - s.line(n.Pos()) + 1 }
 
 // sources parses every Go file of the module.
@@ -77,7 +77,7 @@ func sources(t *testing.T) []source {
 	return all
 }
 
-// program leaves the tests out.
+// program returns the files that are not tests.
 func program(all []source) []source {
 	var out []source
 	for _, s := range all {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestWalkNamesTests: docs/boot-walk.md says which test breaks with each step, so each of them exists.
+// TestWalkNamesTests: every test that docs/boot-walk.md names for a step exists.
 func TestWalkNamesTests(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("../..", "docs/boot-walk.md"))
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 
 const (
 	maxWidth = 120 // columns, a tab is 4
-	longWord = 80  // columns of a string or a word of a comment that may stand alone on a longer line
+	longWord = 80  // width of a string or word that may exceed maxWidth if it stands alone on its line
 )
 
-// Two files fit side by side on a screen.
+// Lines are short enough for two files side by side.
 func TestLinesAreNotWide(t *testing.T) {
 	for _, s := range sources(t) {
 		text, err := os.ReadFile(filepath.Join(root, s.path))
@@ -33,7 +33,7 @@ func TestLinesAreNotWide(t *testing.T) {
 	}
 }
 
-// unbreakable returns the numbers of lines that a raw string or one long word is part of.
+// unbreakable returns the numbers of lines that contain a part of a raw string or one long word.
 func unbreakable(text []byte) map[int]bool {
 	fset := token.NewFileSet()
 	file := fset.AddFile("", -1, len(text))

@@ -10,7 +10,7 @@ import (
 	"unicode"
 )
 
-// oldWords are words that names had before, each with the standard term that replaced it.
+// oldWords are words of earlier names, each with the standard term that replaced it.
 var oldWords = map[string]string{
 	"leisure":   "throttle",
 	"parcels":   "spool",
@@ -47,8 +47,8 @@ var oldWords = map[string]string{
 	"hello":     "registration",
 }
 
-// Names are the terms that an engineer of the field would search for. The test sees what a file declares and how files
-// are called; what is written in strings, such as names on the wire, is free.
+// Names use terms that an engineer of the field would search for. The test checks declared names and file names;
+// strings, such as names on the wire, may differ.
 func TestWords(t *testing.T) {
 	for _, s := range sources(t) {
 		if s.dir == "test/house" {
@@ -69,7 +69,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// declarations are the identifiers that a file declares.
+// declarations returns the identifiers that a file declares.
 func declarations(file *ast.File) []*ast.Ident {
 	all := []*ast.Ident{file.Name}
 	ast.Inspect(file, func(n ast.Node) bool {
@@ -94,7 +94,7 @@ func declarations(file *ast.File) []*ast.Ident {
 	return all
 }
 
-// nameWords cuts a name where a capital letter or an underscore begins a word: "oldHTTPName" is old, http, name.
+// nameWords splits a name at capital letters and underscores: "oldHTTPName" is old, http, name.
 func nameWords(name string) []string {
 	var words []string
 	var word []rune

@@ -10,7 +10,7 @@ import (
 	"pando/internal/blockapi"
 )
 
-// away is how long the server is away in mid-storm.
+// away returns how long the server is down during a storm.
 func away() time.Duration {
 	if os.Getenv("PANDO_FULL") == "" {
 		return 30 * time.Second
@@ -18,13 +18,13 @@ func away() time.Duration {
 	return time.Minute
 }
 
-// The server is killed in the middle of a storm, and started again half a minute later.
+// The server is killed during a storm, and restarted half a minute later.
 func TestServerAwayInAStorm(t *testing.T) {
 	f := newFleet(t, 8)
 	f.serverAway(f.site.Kill, func() error { return f.site.Start(t.Context()) })
 }
 
-// The server stands still for a minute: its machine goes on to take connections, and nobody answers.
+// The server is stopped for a minute: its kernel accepts connections, and no process answers.
 func TestServerStandsStillInAStorm(t *testing.T) {
 	if os.Getenv("PANDO_FULL") == "" {
 		t.Skip("takes a minute: PANDO_FULL is not set (make test-full sets it)")
@@ -36,14 +36,14 @@ func TestServerStandsStillInAStorm(t *testing.T) {
 	)
 }
 
-// serverAway has a storm in which the server is away. Every node completes, each byte right; whoever missed the
-// server, or its tracker, tells that it was away, and that it is back.
+// serverAway makes the server unavailable during a storm. Every node completes with the right bytes. Nodes that noticed
+// the outage of server or tracker report it, and its end.
 func (f *fleet) serverAway(gone, back func() error) {
 	f.t.Helper()
 	begun := time.Now()
 	nodes := f.together(numbers(8), func([]*node) {
 		for f.sent() < f.w()/2 {
-			time.Sleep(10 * time.Millisecond) // for the processors' sake; the link goes on
+			time.Sleep(10 * time.Millisecond) // saves processor time; the transfer continues
 		}
 		f.check(gone())
 		time.Sleep(away())

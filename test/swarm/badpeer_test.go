@@ -16,15 +16,15 @@ import (
 	"pando/internal/testkit"
 )
 
-// Peers that send wrong bytes, stop in the middle, never stop, or have next to nothing of the rate do not keep a
-// boot from completing, and are among its incidents by their addresses.
+// Peers that send wrong bytes, break off, never stop, or are very slow do not keep a boot from completing. Its
+// incidents name them by address.
 func TestBadPeers(t *testing.T) {
 	for name, x := range map[string]struct {
-		send http.HandlerFunc // nil: a daemon like the others, on a slow link
+		send http.HandlerFunc // nil: a normal daemon on a slow link
 		want blockapi.IncidentKind
 	}{
 		"wrong bytes": {func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = w.Write(make([]byte, pieceBlocks*chunk.BlockSize)) // who asked is gone when this fails
+			_, _ = w.Write(make([]byte, pieceBlocks*chunk.BlockSize)) // fails if the requester is gone
 		}, blockapi.PeerBanned},
 		"endless body": {func(w http.ResponseWriter, _ *http.Request) {
 			for {
@@ -35,13 +35,13 @@ func TestBadPeers(t *testing.T) {
 		}, blockapi.PeerBanned},
 		"short body": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", fmt.Sprint(pieceBlocks*chunk.BlockSize))
-			_, _ = w.Write(make([]byte, 100)) // who asked is gone when this fails
+			_, _ = w.Write(make([]byte, 100)) // fails if the requester is gone
 			panic(http.ErrAbortHandler)
 		}, blockapi.PeerLeft},
 		"next to nothing of the rate": {nil, blockapi.PeerLeft},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
-			f := newFleetOf(t, 2, rate/5) // so slow that there is much to ask of a peer, on whatever machine
+			f := newFleetOf(t, 2, rate/5) // so slow that much is requested from peers, on any machine
 			bad := f.star.NodeAddr(0).String()
 			if x.send != nil {
 				f.pretend(0, x.send)
@@ -58,7 +58,7 @@ func TestBadPeers(t *testing.T) {
 	}
 }
 
-// slow has node i send no faster than that.
+// slow limits what node i sends to a rate.
 func (n *node) slow(i int, r testkit.Rate) {
 	n.f.t.Helper()
 	n.f.check(
@@ -69,8 +69,8 @@ func (n *node) slow(i int, r testkit.Rate) {
 	)
 }
 
-// Two peers that have everything, and send it at a tenth of the rate of all others, hold up nobody in a storm;
-// whoever met one as a peer that is slower than others left it, and tells so.
+// Two peers with all pieces and a tenth of the others' rate delay no node in a storm. Nodes that found such a peer
+// slower than others avoid it, and report that.
 func TestPeersAtATenthOfTheRate(t *testing.T) {
 	f := newFleet(t, 10)
 	slow := f.together(numbers(2), nil)
@@ -99,12 +99,12 @@ func TestPeersAtATenthOfTheRate(t *testing.T) {
 	if left == 0 {
 		t.Error("no node tells of a slow peer")
 	}
-	if took > 10*alone { // what such a peer takes to send it
+	if took > 10*alone { // the time that such a peer takes to send everything
 		t.Errorf("eight nodes took %s, as long as if all came from those that are slow", took)
 	}
 }
 
-// pretend has node i join the swarm as one that has everything, and send what it likes.
+// pretend makes node i join the swarm as a peer with all pieces, whose answers are the given ones.
 func (f *fleet) pretend(i int, send http.HandlerFunc) {
 	f.t.Helper()
 	pieces := rootBlocks / pieceBlocks
@@ -116,7 +116,7 @@ func (f *fleet) pretend(i int, send http.HandlerFunc) {
 	mux.HandleFunc("GET /o/{id}", send)
 	mux.HandleFunc("GET /have", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Pando-Pack", chunk.Sum(f.config.Pack).String())
-		_, _ = w.Write(have) // who asked is gone when this fails
+		_, _ = w.Write(have) // fails if the requester is gone
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 	})

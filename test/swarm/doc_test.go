@@ -1,4 +1,4 @@
-// Package swarm has real block daemons, each in a network namespace of its own, boot from a real server over links of a
-// limited rate, and give each other what they have. Every byte is compared. A swarm is the daemons that read the same
-// boot pack; the server is the origin of all of it, and its tracker.
+// Package swarm boots real block daemons, each in its own network namespace, from a real server over links of a limited
+// rate. The daemons that read the same boot pack are a swarm and send each other pieces. The server is the origin of
+// all pieces, and has the tracker. Every byte is compared.
 package swarm

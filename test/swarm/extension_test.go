@@ -10,7 +10,7 @@ import (
 	"pando/internal/swarm"
 )
 
-// extension is what runs beside the roots of a fleet: another device, with daemons of its own at ports of their own.
+// extension returns a second fleet on the same nodes: another device, whose daemons have their own ports.
 func (f *fleet) extension(seed byte) *fleet {
 	f.t.Helper()
 	x := *f
@@ -20,8 +20,8 @@ func (f *fleet) extension(seed byte) *fleet {
 	return &x
 }
 
-// Six nodes that run are told of an extension in the same moment. Their roots' daemons have peers of their own, at
-// their own port, and know nothing of it. The server sends it about once.
+// Six running nodes get an extension at the same moment. Its daemons have their own peers, at their own port, which are
+// separate from the roots' daemons. The server sends it about once.
 func TestStormOfAnExtension(t *testing.T) {
 	const nodes = 6
 	f := newFleet(t, nodes+1)
@@ -40,18 +40,17 @@ func TestStormOfAnExtension(t *testing.T) {
 	if got >= nodes/2 || link >= nodes/2 {
 		t.Errorf("the server sent %.2f copies to %d nodes, its link %.2f", got, nodes, link)
 	}
-	for _, n := range on[:nodes/2] { // where it is detached its daemon says goodbye, and ends
+	for _, n := range on[:nodes/2] { // a daemon says goodbye when its extension is detached
 		f.check(n.Client.Leave(t.Context()))
 		n.Close()
 	}
-	// which runs no root here: any daemon will do
+	// this node runs no root here, which does not matter
 	if late := x.together([]int{nodes}, nil)[0].now(); late.Bytes["peer"] < x.w()/2 {
 		t.Errorf("one that came late has %d bytes of peers, of %d", late.Bytes["peer"], x.w())
 	}
 }
 
-// An extension without a boot pack, or with one that is not its own, is read from the server; so is one where peers
-// are off.
+// An extension without a boot pack, with the pack of another version, or with peers off, is read from the server.
 func TestExtensionsThatAreNotShared(t *testing.T) {
 	f := newFleet(t, 2)
 	x := f.extension(10)

@@ -22,13 +22,13 @@ import (
 	"pando/internal/testkit"
 )
 
-// The root, in blocks, and the blocks of a piece of its boot pack.
+// The size of the root and of a piece of its boot pack, in blocks.
 const (
 	rootBlocks  = 600
 	pieceBlocks = 6
 )
 
-// rate is that of every link. A boot set takes a second of it.
+// rate is the rate of every link. A boot set takes a second.
 const rate = 20 * testkit.Mbit
 
 var subnet = netip.MustParsePrefix("10.81.0.1/24")
@@ -43,14 +43,14 @@ type fleet struct {
 	raw    []byte
 	config blockapi.Config
 
-	above    string               // where the daemons of nodes are, below dir; "": there
-	elsewise blockapi.SwarmConfig // how they share; zero: as the daemon of a root does
+	above    string               // directory of the nodes' daemons, below dir; "": dir itself
+	elsewise blockapi.SwarmConfig // swarm settings; zero: those of a root's daemon
 }
 
-// newFleet makes a fleet of so many nodes, none of which is switched on.
+// newFleet makes a fleet with a number of nodes, all switched off.
 func newFleet(t *testing.T, nodes int) *fleet { return newFleetOf(t, nodes, rate) }
 
-// newFleetOf makes one with a server on another link than the nodes'.
+// newFleetOf is newFleet with another rate for the server's link.
 func newFleetOf(t *testing.T, nodes int, server testkit.Rate) *fleet {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -166,14 +166,14 @@ func (f *fleet) fillAs(data string, seed byte) {
 	}
 }
 
-// node is a machine that is switched on.
+// node is a machine that was switched on.
 type node struct {
 	*blockd.Alone
 	f    *fleet
 	name string
 }
 
-// start switches node i on. change is what is special about it.
+// start switches node i on. change modifies its configuration.
 func (f *fleet) start(i int, change ...func(*blockapi.Config)) (*node, error) {
 	c := f.config
 	c.Swarm = &f.elsewise
@@ -199,7 +199,7 @@ func (f *fleet) start(i int, change ...func(*blockapi.Config)) (*node, error) {
 	return n, err
 }
 
-// boot reads the root as a boot does, some of it at a time, and compares every byte.
+// boot reads the root in parts, as a boot does, and compares every byte.
 func (n *node) boot() error {
 	got := make([]byte, 16*chunk.BlockSize)
 	for off := 0; off < len(n.f.raw); off += len(got) {
@@ -218,7 +218,7 @@ func (n *node) boot() error {
 	return err
 }
 
-// status is what a daemon counted; good says when it has counted what is waited for.
+// status waits until good accepts a daemon's status, and returns it.
 func (n *node) status(good func(blockapi.Status) bool) blockapi.Status {
 	n.f.t.Helper()
 	ctx, cancel := context.WithTimeout(n.f.t.Context(), time.Minute)
@@ -231,17 +231,17 @@ func (n *node) status(good func(blockapi.Status) bool) blockapi.Status {
 		if good(st) {
 			return st
 		}
-		time.Sleep(50 * time.Millisecond) // for the processors' sake; the context ends it
+		time.Sleep(50 * time.Millisecond) // saves processor time; the context ends the loop
 	}
 }
 
-// now is what a daemon counted so far.
+// now returns a daemon's present status.
 func (n *node) now() blockapi.Status {
 	n.f.t.Helper()
 	return n.status(func(blockapi.Status) bool { return true })
 }
 
-// told reports whether a daemon has had an incident of a kind that names source; "": whatever it names.
+// told reports whether a daemon has had an incident of a kind that names source; "": any source.
 func told(st blockapi.Status, kind blockapi.IncidentKind, source string) bool {
 	for _, i := range st.Incidents {
 		if i.Kind == kind && (source == "" || netip.MustParseAddrPort(i.Source).Addr().String() == source) {
@@ -251,5 +251,5 @@ func told(st blockapi.Status, kind blockapi.IncidentKind, source string) bool {
 	return false
 }
 
-// w is W: the bytes of the boot pack.
+// w returns W, the bytes of the boot pack.
 func (f *fleet) w() int64 { return int64(len(f.raw)) }

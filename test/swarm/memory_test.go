@@ -22,24 +22,23 @@ import (
 	"pando/internal/node/blockd"
 )
 
-// The root that memory is measured with, in extents of extentBlocks; the pack has two of three of them, each in a
-// piece of its own.
+// The root for measurements of memory, in extents of extentBlocks. The pack has two of three extents, each in its own
+// piece.
 const (
 	extents      = 768
 	extentBlocks = 64
 )
 
-// What a daemon may take beside the pieces that it keeps, in bytes. The aim is 24 MB. Measured, on a busy machine
-// with two processors, it is 18 to 19 without peers, and 27 in a swarm, for which it may have 10 MB more. The
-// garbage collector does not aim exactly.
+// Limits of a daemon's memory in bytes, beside the pieces that it keeps. The aim is 24 MB, and 10 MB more in a swarm.
+// The garbage collector is not exact.
 const (
 	mostAlone = 24e6
 	mostSwarm = 31e6
-	mostCache = 16e6 // more, of which half is what waits to be written
+	mostCache = 16e6 // in addition; half of it is data that waits to be written
 )
 
-// A daemon whose boot reads much more than it may keep stays within what it may keep and what it takes itself,
-// without peers, with them, and when reads jump about in the pack.
+// A daemon whose boot reads more than it may keep stays within its limits: without peers, with peers, and with reads at
+// random places of the pack.
 func TestMemory(t *testing.T) {
 	if os.Getenv("PANDO_FULL") == "" {
 		t.Skip("measures memory: PANDO_FULL is not set (make test-full sets it)")
@@ -82,7 +81,7 @@ func TestMemory(t *testing.T) {
 
 func mb(n int64) float64 { return float64(n) / 1e6 }
 
-// origin is a server of one root and its pack.
+// origin is a server of one root and its boot pack.
 type origin struct {
 	raw     []byte
 	objects map[string][]byte
@@ -94,7 +93,7 @@ func newOrigin(t *testing.T) *origin {
 	o := &origin{raw: make([]byte, extents*extentBlocks*chunk.BlockSize), objects: map[string][]byte{}}
 	random := rand.NewChaCha8([32]byte{5})
 	for off := 0; off < len(o.raw); off += chunk.BlockSize {
-		_, _ = random.Read(o.raw[off:][:chunk.BlockSize/2]) // never fails; the other half are zeros
+		_, _ = random.Read(o.raw[off:][:chunk.BlockSize/2]) // never fails; the other half is zeros
 	}
 	enc, err := chunk.NewEncoder(1)
 	if err != nil {
@@ -118,7 +117,7 @@ func newOrigin(t *testing.T) *origin {
 	p := bootpack.Map{Version: image.Version([]byte("v")), Sequence: 1}
 	for i := range extents {
 		if i%3 < 2 {
-			at := uint32(extents-1-i) * extentBlocks // not the order of the root
+			at := uint32(extents-1-i) * extentBlocks // in another order than the root
 			p.Extents = append(p.Extents, bootpack.Extent{Start: at, Blocks: extentBlocks})
 			p.Pieces = append(p.Pieces, entry(o.raw[at*chunk.BlockSize:][:extentBlocks*chunk.BlockSize]))
 		}
@@ -133,7 +132,7 @@ func newOrigin(t *testing.T) *origin {
 	return o
 }
 
-// joined joins extents that follow each other, as the format wants it.
+// joined joins adjacent extents, as the format requires.
 func joined(all []bootpack.Extent) (out []bootpack.Extent) {
 	for _, e := range all {
 		if last := len(out) - 1; last >= 0 && out[last].End() == uint64(e.Start) {
@@ -151,7 +150,7 @@ func (o *origin) put(stored []byte) chunk.ID {
 	return id
 }
 
-// serve answers for objects, and is no tracker.
+// serve serves objects. It has no tracker.
 func (o *origin) serve(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, ok := o.objects[r.URL.Path]
@@ -159,13 +158,13 @@ func (o *origin) serve(t *testing.T) {
 			http.NotFound(w, r)
 			return
 		}
-		_, _ = w.Write(b) // who asked is gone when this fails
+		_, _ = w.Write(b) // fails if the requester is gone
 	}))
 	t.Cleanup(s.Close)
 	o.config.Servers = []string{s.URL}
 }
 
-// cacheDisk is an empty cache that has room for the root.
+// cacheDisk returns an empty cache with room for the root.
 func cacheDisk(t *testing.T) *blockapi.CacheDisk {
 	t.Helper()
 	c := &blockapi.CacheDisk{Name: filepath.Join(t.TempDir(), "cache"), Size: 512 << 20}
@@ -180,7 +179,7 @@ func cacheDisk(t *testing.T) *blockapi.CacheDisk {
 	return c
 }
 
-// boot reads the root through a daemon of its own, every byte compared, and returns the most that it had in memory.
+// boot reads the root through a daemon, compares every byte, and returns the daemon's peak memory.
 func (o *origin) boot(t *testing.T, c blockapi.Config) (peak int64) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -209,7 +208,7 @@ func (o *origin) boot(t *testing.T, c blockapi.Config) (peak int64) {
 	const reads = extents * extentBlocks * chunk.BlockSize / (128 << 10)
 	for i := range reads {
 		off := int64(reads-1-i) * int64(len(got))
-		if i%5 == 0 { // some jump about
+		if i%5 == 0 { // some reads are at random places
 			off = int64(i*i*7%reads) * int64(len(got))
 		}
 		if _, err := n.Device.ReadAt(got, off); err != nil || !bytes.Equal(got, o.raw[off:][:len(got)]) {

@@ -7,8 +7,8 @@ import (
 	"pando/internal/store"
 )
 
-// Of a version that nobody has booted yet there is no boot pack. Eight nodes that boot it at once read the same
-// chunks at the same time, and give them to each other.
+// A version that never booted has no boot pack. Eight nodes that boot it at once read the same chunks at the same time,
+// and send them to each other.
 func TestStormWithoutAPack(t *testing.T) {
 	f := newFleet(t, 8)
 	manifest := []byte("a manifest") // whose bytes nobody reads here; it names the swarm

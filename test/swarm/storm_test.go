@@ -12,7 +12,7 @@ import (
 	"pando/internal/blockapi"
 )
 
-// together starts nodes at the same moment, boots them, and returns them; during is called while they do.
+// together starts and boots nodes at the same moment, and returns them. It calls during while they boot.
 func (f *fleet) together(nodes []int, during func([]*node), change ...func(*blockapi.Config)) []*node {
 	f.t.Helper()
 	out := make([]*node, len(nodes))
@@ -58,13 +58,12 @@ func numbers(n int) (out []int) {
 	return out
 }
 
-// mostSent bounds what the server sends in a storm of eight, in units of W: half of what it would send without a
-// swarm. On an idle machine it is 1.0 to 1.3; how much more on a busy one is a matter of its processors, and of no
-// interest here.
+// mostSent bounds what the server sends to a storm of eight nodes, in units of W: half of what it would send without a
+// swarm. An idle machine needs about a third of that.
 const mostSent = 4
 
-// Eight nodes boot at once from a server whose link is no faster than theirs: they have most from each other. One
-// that comes later has nearly all from them, although they have booted; and those that are gone are not missed.
+// Eight nodes boot at once from a server with a link as fast as theirs, and get most bytes from each other. A later
+// node gets almost everything from nodes that have booted, and no node waits for nodes that left.
 func TestStorm(t *testing.T) {
 	f := newFleet(t, 10)
 	before := f.sent()
@@ -102,12 +101,12 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// The server is killed in the middle of a storm and comes back knowing nothing; every boot completes.
+// The server is killed during a storm and restarted without its tracker's data; every boot completes.
 func TestServerRestartedInAStorm(t *testing.T) {
 	f := newFleet(t, 8)
 	nodes := f.together(numbers(8), func(nodes []*node) {
 		for f.sent() < f.w()/2 {
-			time.Sleep(10 * time.Millisecond) // for the processors' sake; the link goes on
+			time.Sleep(10 * time.Millisecond) // saves processor time; the transfer continues
 		}
 		f.check(f.site.Kill())
 		f.check(f.site.Start(t.Context()))
@@ -127,7 +126,7 @@ func TestServerRestartedInAStorm(t *testing.T) {
 	}
 }
 
-// A group that wants no peers has none; one that keeps to its rack does.
+// A group with peers off has no peers; a group that is limited to its rack has only those.
 func TestPeersOffAndRack(t *testing.T) {
 	f := newFleet(t, 4)
 	for _, n := range f.together([]int{0, 1}, nil, func(c *blockapi.Config) { c.Swarm = nil }) {
@@ -155,7 +154,7 @@ func TestPeersOffAndRack(t *testing.T) {
 	}
 }
 
-// A node whose daemon is killed in the middle of its boot, and one that leaves, hold up nobody.
+// A node whose daemon is killed during its boot, and a node that leaves, delay no other node.
 func TestPeersDieInAStorm(t *testing.T) {
 	f := newFleet(t, 10)
 	victims := []*node{}
@@ -169,7 +168,7 @@ func TestPeersDieInAStorm(t *testing.T) {
 	}
 	nodes := f.together(numbers(8), func([]*node) {
 		for f.sent() < f.w()/2 {
-			time.Sleep(10 * time.Millisecond) // for the processors' sake; the link goes on
+			time.Sleep(10 * time.Millisecond) // saves processor time; the transfer continues
 		}
 		for _, v := range victims {
 			f.check(unix.Kill(v.PID(), unix.SIGKILL))
@@ -181,7 +180,7 @@ func TestPeersDieInAStorm(t *testing.T) {
 	}
 	t.Logf("the server sent %.2f W of objects", float64(server)/float64(f.w()))
 	gone := func(n *node) bool { return told(n.now(), blockapi.PeersGone, "") }
-	// for the processors' sake
+	// the pause saves processor time
 	for end := time.Now().Add(time.Minute); !slices.ContainsFunc(nodes, gone); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("no node tells that peers are gone")

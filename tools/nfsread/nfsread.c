@@ -1,11 +1,12 @@
 /*
- * nfsread SERVER EXPORT: reads of files over NFS 4, by libnfs, for `pando-lab storm`.
+ * nfsread SERVER EXPORT reads files over NFS 4 with libnfs, for `pando-lab storm`.
  *
- * A line "OFFSET LENGTH PATH" on standard input is answered on standard output by a line with the number of bytes and
- * these bytes. A file stays open once it was read. The first thing that goes wrong ends the program.
+ * For each line "OFFSET LENGTH PATH" on standard input it writes a line with the number of bytes, and these bytes, to
+ * standard output. A file stays open after its first read. The first error ends the program.
  *
- * A server forgets the open files of a client of which it hears nothing for a lease, mostly of 60 to 90 seconds, and a read
- * renews that (RFC 7530, 9.5). libnfs leaves it to its caller, so a byte is read now and then while nothing is asked.
+ * A server closes the files of a client that sends nothing for the time of a lease, usually 60 to 90 seconds. A read
+ * renews the lease (RFC 7530, 9.5). libnfs leaves that to its caller, so this program reads a byte at intervals while
+ * it waits for a line.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -19,7 +20,7 @@ enum { MOST_FILES = 16384, MOST_BYTES = 1 << 20, RENEW_MS = 20000 };
 
 static struct { char *path; struct nfsfh *handle; } files[MOST_FILES];
 
-static struct nfsfh *newest; /* of the handles */
+static struct nfsfh *newest; /* the handle that was opened last */
 
 static void fail(const char *what, const char *why)
 {
@@ -27,7 +28,7 @@ static void fail(const char *what, const char *why)
 	exit(1);
 }
 
-/* handle finds an open file, by open addressing, or opens it. */
+/* handle returns the handle of a file, and opens the file if necessary. The table uses open addressing. */
 static struct nfsfh *handle(struct nfs_context *nfs, const char *path)
 {
 	uint32_t at = 2166136261u;
@@ -48,7 +49,8 @@ static struct nfsfh *handle(struct nfs_context *nfs, const char *path)
 	return NULL;
 }
 
-/* ask reads the next line, and renews the lease until it comes. There is one question at a time, so none is in stdin's buffer. */
+/* ask reads the next line, and renews the lease until it comes. The caller sends one line at a time, so no further line
+ * is in stdin's buffer. */
 static char *ask(struct nfs_context *nfs, char *line, int size)
 {
 	struct pollfd in = { .fd = 0, .events = POLLIN };

@@ -1,8 +1,7 @@
-// Command testsum summarises the output of `go test -json`: one line for each package with its seconds, the output of
-// failed tests, and at the end the slowest tests and every skipped test with its reason. With -skips FILE, a skip that
-// the file does not list fails the run.
+// Command testsum summarises the output of `go test -json`: the seconds of each package, the output of failed tests,
+// and at the end the slowest tests and every skipped test with its reason.
 //
-// The file has one expected skip on a line, "package test", and comments after '#'.
+//	-skips FILE   a skip that FILE does not list fails the run; FILE has lines "package test", and comments after '#'
 package main
 
 import (
@@ -30,17 +29,17 @@ func main() {
 	}
 }
 
-// event is one line of `go test -json`, and of `go build -json` inside of it.
+// event is one line of `go test -json`, or of `go build -json` inside it.
 type event struct {
 	Action, Package, Test, Output string
 	Elapsed                       float64
-	ImportPath                    string // of a build
+	ImportPath                    string // package of a build event
 }
 
-// name is how a test is told apart.
+// name returns a key for the test.
 func (e event) name() string { return e.Package + " " + e.Test }
 
-// timed is a test and how long it took, in seconds.
+// timed is a test and its duration in seconds.
 type timed struct {
 	name    string
 	seconds float64
@@ -51,10 +50,10 @@ const slowest = 10
 
 type summary struct {
 	out     io.Writer
-	output  map[string][]string // what a test, or a package outside its tests, printed
+	output  map[string][]string // output of a test, or of a package outside its tests
 	passed  int
 	inside  map[string]int // tests that passed, by package
-	slow    []timed        // tests that are no parts of others
+	slow    []timed        // tests that are not subtests
 	skipped []string       // "package test: reason"
 	failed  []string
 }
@@ -67,7 +66,7 @@ func run(in io.Reader, out io.Writer, expected string) (bool, error) {
 	for lines.Scan() {
 		var e event
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			fmt.Fprintln(out, lines.Text()) // not of go test: a failed build says it plainly
+			fmt.Fprintln(out, lines.Text()) // not from go test: a failed build prints plain text
 			continue
 		}
 		s.add(e)
@@ -113,14 +112,14 @@ func (s *summary) pass(e event) {
 	fmt.Fprintf(s.out, "ok    %-34s %7.1fs %5d tests\n", e.Package, e.Elapsed, s.inside[e.Package])
 }
 
-// time notes how long a test took with all its parts.
+// time records the duration of a test including its subtests.
 func (s *summary) time(e event) {
 	if e.Test != "" && !strings.Contains(e.Test, "/") {
 		s.slow = append(s.slow, timed{e.name(), e.Elapsed})
 	}
 }
 
-// printSlowest lists the tests that took longest. Tests that run side by side wait for each other.
+// printSlowest lists the slowest tests. A test that runs in parallel with others also waits for them.
 func (s *summary) printSlowest() {
 	slices.SortFunc(s.slow, func(a, b timed) int { return cmp.Compare(b.seconds, a.seconds) })
 	fmt.Fprintln(s.out, "\nThe slowest tests:")
@@ -129,7 +128,7 @@ func (s *summary) printSlowest() {
 	}
 }
 
-// fail counts a package only when it failed outside of its tests.
+// fail counts a package only if it failed outside its tests.
 func (s *summary) fail(e event) {
 	inside := func(name string) bool { return strings.HasPrefix(name, e.Package+" ") }
 	if e.Test != "" || !slices.ContainsFunc(s.failed, inside) {
@@ -141,7 +140,7 @@ func (s *summary) fail(e event) {
 	}
 }
 
-// reason is the last thing that a skipped test said, without the place in the source.
+// reason returns the last message of a skipped test, without its source position.
 func (s *summary) reason(e event) string {
 	for _, line := range slices.Backward(s.output[e.name()]) {
 		line = strings.TrimSpace(line)
@@ -156,7 +155,7 @@ func (s *summary) reason(e event) string {
 	return "no reason given"
 }
 
-// unexpected prints every skip and returns those that the file does not have.
+// unexpected prints every skip, and returns the skips that the file does not list.
 func (s *summary) unexpected(file string) ([]string, error) {
 	want := map[string]bool{}
 	if file != "" {

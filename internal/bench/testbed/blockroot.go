@@ -24,18 +24,17 @@ import (
 // Node is a machine whose root a block daemon serves.
 type Node struct {
 	Net      *testkit.Net
-	Dir      string // of its own
-	Bin      string // the programs
+	Dir      string // the node's own directory
+	Bin      string // directory of the programs
 	Server   string // base URL of the image port
 	Material *Material
 	Disk     *blockapi.CacheDisk // nil: none
 }
 
-// Step is what a node uses: no boot pack, one that is fetched on demand, one that is fetched ahead of reads (Idle), and
-// peers.
+// Step says what a node uses: a boot pack, fetching it ahead of reads (Idle), and peers.
 type Step struct{ Pack, Idle, Peers bool }
 
-// Attach does what init does from the assignment on, and attaches the root by a real block daemon.
+// Attach does what init does after it has the assignment: it attaches the root with a real block daemon.
 func (n *Node) Attach(ctx context.Context, step Step) (*BlockRoot, error) {
 	c, err := n.blockConfig(ctx, step)
 	if err != nil {
@@ -58,7 +57,7 @@ func (n *Node) Attach(ctx context.Context, step Step) (*BlockRoot, error) {
 	return p, nil
 }
 
-// blockConfig fetches what a boot starts with, from peers if they share and the tracker names some.
+// blockConfig fetches the bootstrap files of a boot, with Peers from peers that the tracker names.
 func (n *Node) blockConfig(ctx context.Context, step Step) (c blockapi.Config, err error) {
 	client := &http.Client{Transport: &http.Transport{DialContext: n.Net.Dial}}
 	defer client.CloseIdleConnections()
@@ -86,7 +85,7 @@ func (n *Node) blockConfig(ctx context.Context, step Step) (c blockapi.Config, e
 	}, step.Idle
 	c.Network = link.Network{
 		Addresses: []netip.Prefix{n.Net.Addr},
-	} // no interface: it is left alone, but its subnet is known
+	} // without an interface name the daemon configures none, but knows the subnet
 	if !step.Pack {
 		return c, nil
 	}
@@ -124,20 +123,20 @@ func (n *Node) manifest(
 	return m, err
 }
 
-// startPatience is how long a peer may take, as in a node: unless the tracker says that word is late.
+// startPatience is how long a peer may take for a bootstrap file, as in a node. A longer announce delay extends it.
 const startPatience = 2 * time.Second
 
-// startSources are who has what a boot starts with, base URLs, the server last.
+// startSources are the base URLs from which bootstrap files can be fetched, the server last.
 type startSources struct {
 	urls []string
 	late time.Duration
 }
 
-// AskAgain is how long a node waits before it asks servers again that did not answer: on links this slow the
-// kernel gives up connections that on faster ones last.
+// AskAgain is the pause before a node repeats a request that no server answered. On links this slow, the kernel gives
+// up connections that would last on faster ones.
 const AskAgain = time.Second
 
-// getAny fetches a small file from the first source that has it. The last is the server, which is asked again as
+// getAny fetches a small file from the first source that has it. The last source is the server; it is tried again, as
 // nodes do, for as long as a boot may take.
 func getAny(
 	ctx context.Context,
@@ -167,7 +166,7 @@ func getAny(
 	}
 }
 
-// getGood fetches a small file that is as it should be.
+// getGood fetches a small file and checks it.
 func getGood(
 	ctx context.Context,
 	client *http.Client,

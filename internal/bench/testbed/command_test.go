@@ -14,8 +14,7 @@ import (
 	"pando/internal/testkit"
 )
 
-// An image that was made by another recipe is refused, if that is known, and if it is not the image itself that was
-// asked for.
+// An image made by another recipe is refused, if the recipe is known and the image was not requested by name.
 func TestOtherSource(t *testing.T) {
 	recipe, err := recipe.Load("debian:bookworm")
 	if err != nil {
@@ -57,7 +56,7 @@ func TestOtherSource(t *testing.T) {
 	}
 }
 
-// What a version was made by is read from the store that it is in.
+// The source of a version is read from its provenance in the store.
 func TestCheckSource(t *testing.T) {
 	s := &Testbed{Place: bench.Place{Dir: t.TempDir()}, Recipe: "debian:bookworm", Image: "storm"}
 	keys, err := identity.Open(filepath.Join(s.DataDir(), "keys"))

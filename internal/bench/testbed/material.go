@@ -17,21 +17,21 @@ import (
 	"pando/internal/trace"
 )
 
-// Material is what a measurement boots, and what its boots read.
+// Material is the image of a measurement, and what its boots read.
 type Material struct {
 	*bench.Image
 	Pack     bootpack.Record
-	BootSet  int64    // W: bytes that the boot pack has on the wire until the boot has booted
-	Booted   int64    // bytes of it until booted, also where the boot goes on until a mark
-	PackSize int64    // bytes that all of it has
-	Pieces   int      // that these are
-	Beyond   bool     // they are more than those until booted, of which a node tells that it has them
+	BootSet  int64    // W: bytes on the wire of the boot pack that a boot needs until its end
+	Booted   int64    // the same until booted, even if the boot ends at a later mark
+	PackSize int64    // bytes of the whole boot pack
+	Pieces   int      // number of pieces of BootSet
+	Beyond   bool     // BootSet includes pieces after booted, so a node has it when it has the whole pack
 	Boot     Script   // what a boot reads, and when
-	want     [][]byte // what each of its reads must give
-	Read     int64    // bytes of want
+	want     [][]byte // the right bytes of each read
+	Read     int64    // sum of the bytes of want
 }
 
-// Material makes image, read traces and boot pack ready.
+// Material prepares image, read traces and boot pack.
 func (t *Testbed) Material(ctx context.Context) (*Material, error) {
 	m, err := t.ImageMaterial(ctx)
 	if err != nil {
@@ -59,7 +59,7 @@ func (t *Testbed) Material(ctx context.Context) (*Material, error) {
 	return m, nil
 }
 
-// ImageMaterial makes the image ready, which is all that a rival's machine boots from.
+// ImageMaterial prepares the image only; a rival's machine needs no more.
 func (t *Testbed) ImageMaterial(ctx context.Context) (*Material, error) {
 	m := &Material{Image: &bench.Image{Scratch: filepath.Join(t.Dir, "rivals")}}
 	var err error
@@ -95,7 +95,7 @@ func (t *Testbed) ImageMaterial(ctx context.Context) (*Material, error) {
 	return m, nil
 }
 
-// packed finds the boot pack that a node without a class gets, and makes one as the server would where there is none.
+// packed finds the boot pack of nodes without a hardware class. If there is none it makes one as the server would.
 func (m *Material) packed(ctx context.Context, until trace.Stage, boots []packer.Recording) error {
 	records, err := m.Store.Packs(m.Version)
 	if err != nil {
@@ -130,7 +130,8 @@ func (m *Material) packed(ctx context.Context, until trace.Stage, boots []packer
 	return nil
 }
 
-// readSet is what of a pack has something that a boot reads, in bytes on the wire and in pieces.
+// readSet returns the pieces of a pack that contain something that a boot reads: their bytes on the wire, and their
+// number.
 func readSet(p bootpack.Map, reads []trace.Read) (bytes int64, pieces int) {
 	read := map[uint32]bool{}
 	for _, r := range reads {
@@ -138,7 +139,7 @@ func readSet(p bootpack.Map, reads []trace.Read) (bytes int64, pieces int) {
 			read[r.Start+b] = true
 		}
 	}
-	last := -1 // piece that was counted
+	last := -1 // the piece that was counted last
 	for i, x := range p.Placed() {
 		if i == last || x.Unused() {
 			continue
@@ -153,7 +154,7 @@ func readSet(p bootpack.Map, reads []trace.Read) (bytes int64, pieces int) {
 	return bytes, pieces
 }
 
-// open reads what the boot will read, from the store itself.
+// open reads the right bytes of the boot's reads from the store.
 func (m *Material) open(ctx context.Context) error {
 	dev, err := blockdev.Open(
 		ctx,

@@ -17,9 +17,8 @@ import (
 	"pando/internal/trace"
 )
 
-// recordings returns what boots of a version read, the one to replay first: of the files that were named, or what
-// the server keeps. A boot ends with the stage that is wanted; of what the server keeps, those that did not come so
-// far are left out.
+// recordings returns what boots of a version read; the first is replayed. They come from named files, or from the
+// server. Boots end with the stage t.Until; recordings of the server that did not reach it are left out.
 func (t *Testbed) recordings(v fleet.Digest) (out []packer.Recording, err error) {
 	if len(t.Traces) > 0 {
 		for _, name := range t.Traces {
@@ -38,7 +37,7 @@ func (t *Testbed) recordings(v fleet.Digest) (out []packer.Recording, err error)
 	return keptBoots(t.tracesOf(v), t.Until)
 }
 
-// tracesOf is where the server keeps read traces of a version.
+// tracesOf returns the directory in which the server keeps read traces of a version.
 func (t *Testbed) tracesOf(v fleet.Digest) string {
 	return filepath.Join(t.DataDir(), "traces", strings.TrimPrefix(string(v), "sha256:"))
 }
@@ -48,14 +47,14 @@ type keptBoot struct {
 	Node     string    `json:"node"`
 	Received time.Time `json:"received"`
 	Reads    []byte    `json:"reads"`
-	Reached  bool      `json:"reached"` // the mark that an operator had it recorded until
+	Reached  bool      `json:"reached"` // it reached the mark until which it was recorded
 	Moments  []struct {
 		Stage trace.Stage   `json:"stage"`
 		At    time.Duration `json:"at"`
 	} `json:"moments"`
 }
 
-// readKept reads a directory of traces. There are none where it is not there.
+// readKept reads a directory of traces. A missing directory has none.
 func readKept(dir string) (kept []keptBoot, err error) {
 	files, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -63,7 +62,7 @@ func readKept(dir string) (kept []keptBoot, err error) {
 	}
 	for _, f := range files {
 		if filepath.Ext(f.Name()) != ".json" {
-			continue // it is being written
+			continue // the server is writing it
 		}
 		var k keptBoot
 		data, err := os.ReadFile(filepath.Join(dir, f.Name()))
@@ -78,10 +77,9 @@ func readKept(dir string) (kept []keptBoot, err error) {
 	return kept, nil
 }
 
-// keptBoots reads the traces that a server keeps of a version, of boots that reached a stage. One that says nothing
-// of it is taken whole, unless the stage is a mark that the image makes. First are those of the node that was
-// recorded first, the newest in front: boots that were made with other things in mind, as those of one machine
-// alone, do not change the storms after them.
+// keptBoots reads the server's traces of boots that reached a stage. Traces without that stage are used whole if it is
+// `booted`. Traces of the node that was recorded first come first, newest first, so that later recordings of other
+// machines do not change the storms.
 func keptBoots(dir string, until trace.Stage) ([]packer.Recording, error) {
 	kept, err := readKept(dir)
 	if err != nil {
@@ -113,7 +111,7 @@ func keptBoots(dir string, until trace.Stage) ([]packer.Recording, error) {
 	return out, nil
 }
 
-// side orders what is first before the others.
+// side returns the sort key that puts items with first before the others.
 func side(first bool) int {
 	if first {
 		return 0
@@ -127,16 +125,16 @@ func side(first bool) int {
 type Script struct {
 	reads  []trace.Read
 	bursts []Burst
-	length time.Duration // of all thinking, as it was recorded
+	length time.Duration // sum of all pauses, as recorded
 }
 
-// Burst is some reads that are made at once.
+// Burst is a set of reads that are made at once.
 type Burst struct {
-	First, End int           // reads
-	Think      time.Duration // before it, as it was recorded
+	First, End int           // indices of the reads
+	Think      time.Duration // pause before the burst, as recorded
 }
 
-// NewScript takes what a boot read until it had booted.
+// NewScript makes a script from the reads until booted.
 func NewScript(r packer.Recording) Script {
 	var s Script
 	for _, x := range r.Reads {
@@ -158,7 +156,7 @@ func NewScript(r packer.Recording) Script {
 	return s
 }
 
-// Scaled returns the bursts with so much thinking in all.
+// Scaled returns the bursts with pauses scaled to the given sum.
 func (s Script) Scaled(think time.Duration) []Burst {
 	out := slices.Clone(s.bursts)
 	for i := range out {

@@ -14,7 +14,7 @@ import (
 	"pando/internal/trace"
 )
 
-// A boot ends with `booted`, or with a mark: then those that never made it do not count.
+// A boot ends with `booted` or with a mark; boots that did not reach the mark do not count.
 func TestBootsUntilAMark(t *testing.T) {
 	dir := t.TempDir()
 	reads := []trace.Read{{Start: 1, Blocks: 1, At: at(5)}, {Start: 7, Blocks: 2, At: at(90)}}
@@ -45,7 +45,7 @@ func TestBootsUntilAMark(t *testing.T) {
 	}
 }
 
-// The node that was recorded first is replayed, its newest boot, whoever boots later.
+// The newest boot of the node that was recorded first is replayed, even if other nodes boot later.
 func TestBootsInTheirOrder(t *testing.T) {
 	dir := t.TempDir()
 	for i, node := range []string{"recorder", "other", "recorder", "other"} {
@@ -76,7 +76,7 @@ func TestBootsInTheirOrder(t *testing.T) {
 	}
 }
 
-// What a boot reads of a pack is whole pieces, also where it reads one block of them.
+// A boot needs whole pieces of a pack, even if it reads one block of them.
 func TestReadSet(t *testing.T) {
 	p := bootpack.Map{
 		Extents: []bootpack.Extent{{Start: 10, Blocks: 3}, {Start: 2, Blocks: 1}, {Start: 50, Blocks: 2}},
@@ -101,8 +101,8 @@ func TestReadSet(t *testing.T) {
 	}
 }
 
-// A storm begins when the server has made the pack of all that was recorded for longer: until then it would share a
-// processor with it, and change W.
+// A storm begins after the server has made the pack of all longer recordings, because that would use a processor and
+// change W.
 func TestUpToDate(t *testing.T) {
 	made := time.Unix(1000, 0)
 	one := []bootpack.Record{{Made: made}}

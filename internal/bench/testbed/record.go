@@ -20,16 +20,15 @@ import (
 	"pando/internal/trace"
 )
 
-// RecordTimeout is how long a boot that is recorded may take, with what comes after it. An emulated machine needs a
-// minute or two, and a desktop six until its browser is there; beside other work on two processors it was not after
-// ten.
+// RecordTimeout bounds a recorded boot, including what follows it. On a busy computer with two processors an emulated
+// desktop may take more than ten minutes.
 const RecordTimeout = 20 * time.Minute
 
-// recordBoots is how many boots are recorded: what a boot pack wants.
+// recordBoots is how many boots are recorded, as many as a boot pack should have.
 const recordBoots = 2
 
-// recorded returns what boots of a version read. Where nobody knows, an emulated machine boots it, without a limit
-// on its link, so that the pauses between the reads are those of the boot.
+// recorded returns what boots of a version read. If there are no recordings, an emulated machine boots it on a link
+// without a limit, so that the pauses between reads are those of the boot itself.
 func (t *Testbed) recorded(ctx context.Context, m *Material) ([]packer.Recording, error) {
 	boots, err := t.recordings(m.Version)
 	if err != nil || len(boots) > 0 {
@@ -41,7 +40,7 @@ func (t *Testbed) recorded(ctx context.Context, m *Material) ([]packer.Recording
 	go func() { made <- t.beside(beside, m) }()
 	if err := t.record(ctx, m.Version); err != nil {
 		stop()
-		<-made // it has been broken off, or is made again when it is wanted
+		<-made // it was cancelled, or its result is made again when needed
 		return nil, fmt.Errorf("record a boot (or name a trace with --reads): %w", err)
 	}
 	if err := <-made; err != nil {
@@ -50,7 +49,7 @@ func (t *Testbed) recorded(ctx context.Context, m *Material) ([]packer.Recording
 	return t.recordings(m.Version)
 }
 
-// record starts the server with DHCP of its own, boots, and leaves the server as it was.
+// record restarts the server with its own DHCP, boots the machine, and restarts the server as before.
 func (t *Testbed) record(ctx context.Context, v fleet.Digest) error {
 	t.Say("Boot:   no boot of version %s is recorded; an emulated machine boots it %d times", v.Short(), recordBoots)
 	if err := t.Site.Close(); err != nil {
@@ -79,8 +78,8 @@ func (t *Testbed) record(ctx context.Context, v fleet.Digest) error {
 	return t.Serve(ctx, "off")
 }
 
-// packed waits until the server has made a boot pack of what was recorded. It takes a processor a minute or two,
-// which no storm shall have to share, and changes W.
+// packed waits until the server has made a boot pack of the recordings. That takes a processor a minute or two, which
+// would disturb a storm, and changes W.
 func (t *Testbed) packed(ctx context.Context, v fleet.Digest) error {
 	dir, err := store.OpenDir(filepath.Join(t.DataDir(), "store"))
 	if err != nil {
@@ -111,8 +110,7 @@ func (t *Testbed) packed(ctx context.Context, v fleet.Digest) error {
 	}
 }
 
-// upToDate reports whether there is a boot pack, and none that the server makes next because a longer recording came
-// after it.
+// upToDate reports whether there is a boot pack that the server will not replace because of a later, longer recording.
 func upToDate(records []bootpack.Record, kept []keptBoot) bool {
 	return slices.ContainsFunc(records, func(r bootpack.Record) bool {
 		return r.Class == "" &&
@@ -131,13 +129,13 @@ func (t *Testbed) AdoptAll(ctx context.Context, args []string) error {
 	return err
 }
 
-// recorderMAC is the address of the machine whose boots are recorded, recorder its name.
+// recorderMAC is the MAC address of the machine whose boots are recorded. recorder is its name.
 var recorderMAC = fleet.MAC{0x52, 0x54, 0, 0xde, 1, 1}
 
 const recorder = "record"
 
-// askFor has the next boot recorded until a mark of the image's, if that is what ends a boot here. Until `booted`
-// each is, without being asked for.
+// askFor requests a recording of the next boot until the mark t.Until. The server records boots until `booted` without
+// a request.
 func (t *Testbed) askFor(ctx context.Context) error {
 	if t.Until == trace.Booted {
 		return nil
@@ -150,8 +148,8 @@ func (t *Testbed) askFor(ctx context.Context) error {
 	return err
 }
 
-// recorderNode is what the server calls the machine whose boots are recorded. One that was recorded until `booted`
-// before has a name that it was given then.
+// recorderNode returns the name of the machine whose boots are recorded. A machine from an earlier recording keeps the
+// name that it got then.
 func (t *Testbed) recorderNode(ctx context.Context) (string, error) {
 	nodes, err := t.Site.API.Nodes(ctx, "")
 	if err != nil {
@@ -166,8 +164,8 @@ func (t *Testbed) recorderNode(ctx context.Context) (string, error) {
 	return recorder, err
 }
 
-// recorderMachine is the machine whose boots are recorded. It has what those have that are measured: a pack
-// recorded without a graphics card lacks half of what a desktop reads with one, which then comes in chunks.
+// recorderMachine returns the machine whose boots are recorded. It has the same hardware as the measured ones: a pack
+// recorded without a graphics card lacks half of what a desktop reads with one.
 func (t *Testbed) recorderMachine() testkit.MachineConfig {
 	c := testkit.MachineConfig{
 		Name:     recorder,
@@ -184,7 +182,7 @@ func (t *Testbed) recorderMachine() testkit.MachineConfig {
 	return c
 }
 
-// recordOne boots a machine until the server has so many traces.
+// recordOne boots a machine until the server has the wanted number of traces.
 func (t *Testbed) recordOne(ctx context.Context, v fleet.Digest, want int) (err error) {
 	m, err := testkit.StartMachine(t.recorderMachine())
 	if err != nil {
@@ -215,10 +213,10 @@ func (t *Testbed) recordOne(ctx context.Context, v fleet.Digest, want int) (err 
 	}
 }
 
-// screenName is what the screen showed when a boot had come to its mark, beside the results.
+// screenName is the file beside the results with a picture of the screen when a boot reached its mark.
 const screenName = "screen.png"
 
-// keepScreen keeps what a machine shows, if it has a screen.
+// keepScreen saves a picture of a machine's screen, if the machine has a screen.
 func (t *Testbed) keepScreen(ctx context.Context, m *testkit.Machine) error {
 	if !m.Config.Screen {
 		return nil
@@ -234,7 +232,7 @@ func (t *Testbed) keepScreen(ctx context.Context, m *testkit.Machine) error {
 	return store.WriteFile(filepath.Join(t.Dir, screenName), out.Bytes(), 0o644)
 }
 
-// Serve starts the server. Where no machine boots it needs no TFTP, and this machine no boot loaders.
+// Serve starts the server. Without DHCP no machine boots, so it needs no TFTP and no boot loaders.
 func (t *Testbed) Serve(ctx context.Context, dhcp string, more ...string) error {
 	args := append([]string{"--http", ":" + DataPort}, more...)
 	if dhcp == "off" {

@@ -7,7 +7,7 @@ import (
 	"pando/internal/trace"
 )
 
-// A boot pack is of the machine that is measured: one without a graphics card never starts a desktop.
+// The recorded machine has the hardware of the measured one: without a graphics card a desktop never starts.
 func TestTheMachineThatIsMeasuredIsRecorded(t *testing.T) {
 	for _, screen := range []bool{false, true} {
 		b := &Testbed{Until: trace.Booted, Screen: screen, Star: &testkit.Star{}}

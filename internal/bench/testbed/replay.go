@@ -13,8 +13,8 @@ import (
 	"pando/internal/chunk"
 )
 
-// Replay makes the reads of a boot, which thinks between them, and compares every byte. It returns how long each
-// read waited. To give up when ctx is done is up to dev.
+// Replay makes the reads of a boot, with pauses by think, and compares every byte. It returns how long each read
+// waited. dev has to fail its reads when ctx is done.
 func (m *Material) Replay(
 	ctx context.Context,
 	dev io.ReaderAt,
@@ -60,7 +60,7 @@ func (m *Material) readOne(dev io.ReaderAt, i int) (time.Duration, error) {
 	return wait, nil
 }
 
-// Stall is how long the boot stood still for its reads: of a burst, the longest wait.
+// Stall returns how long the boot waited for its reads: the sum of the longest wait of each burst.
 func Stall(waits []time.Duration, bursts []Burst) time.Duration {
 	sum := time.Duration(0)
 	for _, b := range bursts {

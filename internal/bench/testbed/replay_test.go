@@ -18,7 +18,7 @@ import (
 
 func at(ms int) time.Duration { return time.Duration(ms) * time.Millisecond }
 
-// Reads of one millisecond are a burst, what comes after the boot is left out, and thinking keeps its proportions.
+// Reads of one millisecond are a burst, reads after the boot are left out, and pauses keep their proportions.
 func TestScript(t *testing.T) {
 	reads := []trace.Read{
 		{Start: 5, Blocks: 1, At: at(2)},
@@ -45,7 +45,7 @@ func TestScript(t *testing.T) {
 	}
 }
 
-// memory is a root in memory.
+// memory is a root that is held in memory.
 type memory []byte
 
 func (m memory) ReadAt(p []byte, off int64) (int, error) {

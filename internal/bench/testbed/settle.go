@@ -7,12 +7,12 @@ import (
 	"pando/internal/bench"
 )
 
-// A server that has just begun has things to do that are no part of a boot: it reads its state, and makes ready
-// what nodes may ask for.
+// A server that has just started does work that is not part of a boot: it reads its state, and prepares what nodes may
+// request.
 const (
 	settleLook = 200 * time.Millisecond
-	settleMost = 15 * time.Second // no server is busy for longer; one that is stays so
-	settleIdle = 0.02             // seconds of processor time between two looks: two ticks of the kernel's count
+	settleMost = 15 * time.Second // a longer busy server is a fault
+	settleIdle = 0.02             // seconds of processor time between two looks: two ticks of the kernel's clock
 )
 
 // Settle waits until the server is idle, and reports if it is not.

@@ -11,9 +11,9 @@ import (
 	"pando/internal/store"
 )
 
-// version returns the image's newest version. It is built if there is none, and refused if it is known to be made
-// of something else than what this run is to be of: its figures would stand below a command that does not give
-// them. A digest is a version of the store.
+// version returns the image's newest version, or builds one. It returns an error if that version is known to be made
+// from another source than this run's, because the results would be wrong for this command line. A digest names a
+// version of the store.
 func (t *Testbed) version(ctx context.Context) (fleet.Digest, error) {
 	if d, err := fleet.ParseDigest(t.Image); err == nil {
 		return d, nil
@@ -36,7 +36,8 @@ func (t *Testbed) version(ctx context.Context) (fleet.Digest, error) {
 	return i.Tags[fleet.LatestTag], err
 }
 
-// checkSource says when a version was made of something else. One whose provenance cannot be read is taken as it is.
+// checkSource returns an error if a version was made from another source. A version with unreadable provenance is
+// accepted.
 func (t *Testbed) checkSource(version fleet.Digest) error {
 	dir, err := store.OpenDir(filepath.Join(t.DataDir(), "store"))
 	if err != nil {
@@ -62,8 +63,8 @@ func (t *Testbed) checkSource(version fleet.Digest) error {
 	return nil
 }
 
-// otherSource is what an image was made by, and what it should have been made by; "": it was, or that is not known,
-// or nobody asked. An image that is named stands for itself, unless a recipe or a tree is named too.
+// otherSource returns what an image was made from, and what it should be made from; "" if both are equal, unknown, or
+// not specified. A given image name alone accepts any source.
 func (t *Testbed) otherSource(p image.Provenance) (made, wanted string) {
 	asked := t.Given["recipe"] || t.Given["tree"]
 	switch {

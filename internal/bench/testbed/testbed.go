@@ -11,22 +11,22 @@ import (
 	"pando/internal/trace"
 )
 
-// DataPort is where the server's image port listens.
+// DataPort is the port of the server's image port.
 const DataPort = "8480"
 
 // Testbed is a server, the network around it, and the image that its nodes boot.
 type Testbed struct {
 	bench.Place
-	Programs string // directory of the programs that serve and boot; "": those beside this one
+	Programs string // directory of the programs for server and nodes; "": those beside this program
 
 	Image  string          // name of the image
-	Recipe string          // that it is built by
-	Tree   string          // directory that it is built from; "": the recipe
-	Traces []string        // files with read traces; none: those that the server keeps
-	Given  map[string]bool // flags
+	Recipe string          // recipe that the image is built by
+	Tree   string          // directory that the image is built from; "": Recipe
+	Traces []string        // files with read traces; none: the server's traces
+	Given  map[string]bool // flags on the command line
 
-	Until  trace.Stage // that ends a boot
-	Memory int         // MiB of an emulated machine; 0: what testkit gives it
+	Until  trace.Stage // stage that ends a boot
+	Memory int         // memory of an emulated machine in MiB; 0: the default of testkit
 	Screen bool        // the machine whose boots are recorded has a graphics card
 
 	Star *testkit.Star
@@ -37,7 +37,7 @@ type Testbed struct {
 	Beside func(ctx context.Context, m *Material) error
 }
 
-// Open makes a network, which gets a server that gives no addresses. Close it.
+// Open makes a network and starts a server without DHCP. The caller must call Close.
 func (t *Testbed) Open(ctx context.Context, c testkit.StarConfig) (err error) {
 	if os.Geteuid() != 0 {
 		return errors.New("root is needed: the lab makes network namespaces")
@@ -55,15 +55,15 @@ func (t *Testbed) Open(ctx context.Context, c testkit.StarConfig) (err error) {
 	return nil
 }
 
-// Close ends the server and takes the network away.
+// Close stops the server and removes the network.
 func (t *Testbed) Close() error {
 	return errors.Join(bench.LeftOver(t.Site.Close()), bench.LeftOver(t.Star.Close()))
 }
 
-// Host is where the servers of others run.
+// Host is where the servers of other systems run.
 func (t *Testbed) Host() bench.Host { return bench.Host{Net: t.Star.Server, Dir: t.Dir} }
 
-// URL is the server's image port, as nodes see it.
+// URL returns the URL of the server's image port for nodes.
 func URL() string { return "http://" + bench.Network.Addr().String() + ":" + DataPort }
 
 func (t *Testbed) beside(ctx context.Context, m *Material) error {
@@ -73,8 +73,8 @@ func (t *Testbed) beside(ctx context.Context, m *Material) error {
 	return t.Beside(ctx, m)
 }
 
-// BootedEvent returns the event of a node's default target, with its own time since /init; empty if it has not got
-// there.
+// BootedEvent returns the event of a node's default target, with the node's own time since /init. It is empty if the
+// node has not reached the target.
 func BootedEvent(b api.BootDetail) trace.Event {
 	for _, e := range b.Events {
 		if e.Stage == trace.Booted && e.Offset > 0 {

@@ -15,7 +15,7 @@ type BlockRoot struct {
 	began time.Time // when its daemon was started
 }
 
-// ReadAt reads as the kernel does.
+// ReadAt reads from the block device as the kernel does.
 func (p *BlockRoot) ReadAt(b []byte, off int64) (int, error) { return p.Device.ReadAt(b, off) }
 
 // Usage returns what the daemon received, what it served without a fetch, and the processor time and memory that it
@@ -57,8 +57,8 @@ func (p *BlockRoot) Usage(ctx context.Context) (bench.Usage, error) {
 	return t, err
 }
 
-// Complete returns when all pieces that a boot reads until booted had arrived, or with beyond all pieces of the boot
-// pack; zero if they have not.
+// Complete returns when all pieces until booted had arrived or, with beyond, all pieces of the boot pack. It is zero if
+// they have not.
 func (p *BlockRoot) Complete(ctx context.Context, beyond bool) (time.Time, error) {
 	st, err := p.Client.Status(ctx, 0)
 	took := st.Complete

@@ -22,21 +22,22 @@ import (
 	"pando/internal/workdir"
 )
 
-// baseRoot is the part of a work directory with the root file system of the version that is changed.
+// baseRoot is the file of a work directory that holds the root file system of the version that is changed.
 const baseRoot = "base.erofs"
 
-// Copy is a writable copy of a version: its root file system is mounted from a file, and an overlay keeps what changes.
+// Copy is a writable copy of a version: its root file system is mounted from a file, and an overlay on it takes the
+// changes.
 type Copy struct {
 	version  fleet.Digest
 	Manifest image.Manifest
-	Root     string // where it is mounted, with its kernel in /boot
-	Lower    string // where the version is mounted that it is a copy of
-	Upper    string // what has changed
+	Root     string // mount point of the copy, with the version's kernel in /boot
+	Lower    string // mount point of the unchanged version
+	Upper    string // upper layer of the overlay: what has changed
 	mounts   mount.Stack
 }
 
-// Open makes a writable copy of a version in a work directory. What was written to an earlier copy there is in it,
-// unless the directory's part "upper" was dropped. Close it.
+// Open makes a writable copy of a version in a work directory. It keeps the changes of an earlier copy there, unless
+// the directory's part "upper" was dropped. The caller must call Close.
 func Open(
 	ctx context.Context,
 	w *workdir.Dir,
@@ -94,7 +95,7 @@ func (b *Copy) mount(w *workdir.Dir) error {
 	return b.mounts.Overlay(b.Lower, b.Upper, w.File("overlay"), b.Root)
 }
 
-// putKernel puts the kernel back to where the tree had it: a root file system has none of what was in /boot.
+// putKernel writes the kernel to its path in the tree. The root file system of a version has no files below /boot.
 func (b *Copy) putKernel(ctx context.Context, d *store.Dir) error {
 	release := b.Manifest.Kernel.Release
 	name := "boot/vmlinuz-" + release
@@ -119,15 +120,15 @@ func (b *Copy) putKernel(ctx context.Context, d *store.Dir) error {
 	if err := root.WriteFile(name, kernel, 0o644); err != nil {
 		return err
 	}
-	return root.Chtimes(path.Dir(name), dir.ModTime(), dir.ModTime()) // it is in the image, unlike what is in it
+	return root.Chtimes(path.Dir(name), dir.ModTime(), dir.ModTime()) // an image has /boot, but not its content
 }
 
-// changed reports whether a path of the tree, which is there, was written since the copy was made.
+// changed reports whether an existing path of the tree was written since the copy was made.
 func (b *Copy) changed(rel string) bool {
 	var st unix.Stat_t
 	err := unix.Lstat(filepath.Join(b.Upper, rel), &st)
 	return err == nil
 }
 
-// Close takes the mounts away.
+// Close unmounts the copy.
 func (b *Copy) Close() error { return b.mounts.Close() }

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// leftovers are files that programs leave where they ran, and that no image should have: caches that the next run
-// fetches anew, and what must not be the same on two nodes. Those that the version had before stay.
+// leftovers lists files that programs leave behind and that no image should have: caches that can be fetched again,
+// and files that must differ between nodes. Clean keeps those that the version already had.
 func leftovers() []string {
 	return []string{
 		"var/cache/apt/*.bin", "var/cache/apt/archives/*.deb", "var/cache/apt/archives/partial/*",
@@ -22,7 +22,7 @@ func leftovers() []string {
 	}
 }
 
-// Clean removes the leftovers of what has run in a copy. A machine-id that came to be is emptied.
+// Clean removes the leftovers of the programs that ran in a copy, and empties a new machine-id.
 func (b *Copy) Clean(each func(steps.Progress)) error {
 	root, err := os.OpenRoot(b.Root)
 	if err != nil {
@@ -60,12 +60,12 @@ func (b *Copy) Clean(each func(steps.Progress)) error {
 	return nil
 }
 
-// sizeOfTree is the bytes of the files at and below a path. What cannot be read counts nothing: the figure is for
-// people.
+// sizeOfTree returns the bytes of the files at and below a path. It skips what it cannot read: the figure is only
+// shown to people.
 func sizeOfTree(path string) (bytes int64) {
 	_ = filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {
-			return nil //nolint:nilerr // see above
+			return nil //nolint:nilerr // the figure is only shown to people
 		}
 		if info, err := d.Info(); err == nil && info.Mode().IsRegular() {
 			bytes += info.Size()

@@ -12,10 +12,10 @@ import (
 	"pando/internal/systree"
 )
 
-// NotBootableError says all that a tree lacks, and the command that brings it.
+// NotBootableError lists everything that a tree lacks, and the command that installs it.
 type NotBootableError struct {
 	Tree  string
-	Lacks []string // what, and what follows from it; the first ones keep nodes from booting
+	Lacks []string // missing parts with their consequence; the first ones keep nodes from booting
 	Brief string   // how to get it
 }
 
@@ -23,13 +23,13 @@ func (e *NotBootableError) Error() string {
 	return fmt.Sprintf("tree %s cannot boot:\n  - %s\n%s", e.Tree, strings.Join(e.Lacks, "\n  - "), e.Brief)
 }
 
-// need is a part of a system that an image wants, and where it would be.
+// need is a part of a system that an image wants, and the paths where it may be.
 type need struct {
-	part  string // key of a family's packages
+	part  string // key in a family's list of packages
 	paths []string
 	fatal bool
-	lack  string   // what is said where none of the paths is there
-	with  []string // it is wanted where one of these is there; none: always
+	lack  string   // text of the finding if none of the paths exists
+	with  []string // the part is wanted if one of these paths exists; none: always
 }
 
 func needs() []need {
@@ -61,19 +61,19 @@ func needs() []need {
 	}
 }
 
-// Tree is a tree, and what is known of its kernel and of how it is booted.
+// Tree is a tree with what is known about its kernel and its boot.
 type Tree struct {
 	Root string
 
-	NoKernel           string // what is missing where there is no kernel that boots; "" there is one
+	NoKernel           string // what is missing if no kernel can boot; "" if one can
 	KernelPath         string // relative to the tree
 	KernelArchitecture string
 
-	AnyInit bool // init is named by the command line, or not wanted
+	AnyInit bool // the command line names an init program, or none is wanted
 }
 
 // Bootable checks for everything that a tree must or should have. If something keeps nodes from booting, the error
-// lists all findings; otherwise they are warnings. parts are the keys of what is missing.
+// lists all findings; otherwise they are warnings. parts has the keys of what is missing.
 func (b Tree) Bootable() (warnings, parts []string, err error) {
 	root, err := os.OpenRoot(b.Root)
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"pando/internal/systree"
 )
 
-// family is a kind of distribution: how it installs packages, and which have the parts.
+// family is a group of distributions that install packages in the same way, with the packages that bring the parts.
 type family struct {
-	ids      []string // of /etc/os-release
+	ids      []string // IDs in /etc/os-release
 	install  string
 	packages map[string]string
 }
@@ -68,7 +68,7 @@ func families() []family {
 	}
 }
 
-// brief names the packages that the tree's distribution has for the parts.
+// brief says how to install the missing parts, with the package names of the tree's distribution.
 func brief(root *os.Root, parts []string, architecture string) string {
 	out := "install what is missing"
 	if slices.Contains(parts, "kernel") {
@@ -83,8 +83,8 @@ func brief(root *os.Root, parts []string, architecture string) string {
 	return out
 }
 
-// bringing is the command that brings the parts, "" where the tree's distribution is not known, or has no packages
-// for them.
+// bringing returns the command that installs the parts. It returns "" if the tree's distribution is not known, or has
+// no packages for them.
 func bringing(root *os.Root, parts []string, architecture string) string {
 	f, ok := familyOf(root)
 	var packages []string
@@ -103,7 +103,7 @@ func bringing(root *os.Root, parts []string, architecture string) string {
 	)
 }
 
-// familyOf reads /etc/os-release.
+// familyOf determines the family from the tree's os-release file.
 func familyOf(root *os.Root) (family, bool) {
 	ids := map[string]bool{}
 	for _, name := range []string{"etc/os-release", "usr/lib/os-release"} {

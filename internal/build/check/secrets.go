@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Inspect lists files that must not be in an image. Whoever can reach the server can read every image, and each node
-// has all of it.
+// Inspect lists files that must not be in an image: everybody who can reach the server can read every image, and each
+// node has all of its image.
 func Inspect(tree string) []string {
 	root, err := os.OpenRoot(tree)
 	if err != nil {
@@ -50,7 +50,7 @@ func Inspect(tree string) []string {
 	return out
 }
 
-// hashedPassword is the first user of /etc/shadow with a password, "" if none has one.
+// hashedPassword returns the first user of /etc/shadow with a password, or "" if none has one.
 func hashedPassword(root *os.Root) string {
 	b, err := root.ReadFile("etc/shadow")
 	if err != nil {

@@ -21,30 +21,30 @@ const (
 	Removed = "removed"
 	Changed = "changed"  // other bytes, or another type
 	Mode    = "mode"     // the same bytes, other permissions
-	Shared  = "together" // it did not change, and lies in a chunk with what did
+	Shared  = "together" // the file did not change, but shares a chunk with one that did
 )
 
-// FileChange is a file that two versions do not have alike, or that a node fetches with one.
+// FileChange is a file that differs between two versions, or that a node fetches as part of a changed chunk.
 type FileChange struct {
 	Path   string // without a leading slash; "": inodes and directories
 	Change string
-	Was    int64 // bytes of the file
+	Was    int64 // bytes of the file before
 	Is     int64
-	Fetch  int64 // of the stored bytes that a node fetches, those that hold it
+	Fetch  int64 // stored bytes of the new chunks that are counted for this file
 }
 
-// Result is what a node that has one version fetches for another, in bytes as stored.
+// Result describes what a node that has one version fetches for another. Sizes are bytes as stored.
 type Result struct {
-	Files   []FileChange // the most bytes first
-	Root    int64        // chunks
-	Index   int64        // index root and pages
+	Files   []FileChange // sorted by fetched bytes, most first
+	Root    int64        // bytes of new chunks
+	Index   int64        // bytes of new index pages and index root
 	Kernel  int64
-	Drivers int64 // for a node whose NICs are not known
-	Pack    int64 // of the boot pack for all hardware, pieces that the other version's pack does not have
-	Whole   int64 // all chunks of the second version
+	Drivers int64 // bytes of new driver archives, for a node whose NICs are not known
+	Pack    int64 // bytes of the boot pack for all hardware, without the pieces that the other version's pack has
+	Whole   int64 // bytes of all chunks of the second version
 }
 
-// Versions reads two versions of the store.
+// Versions compares two versions of the store. It also returns the trees of both.
 func Versions(
 	ctx context.Context,
 	d *store.Dir,
@@ -75,7 +75,7 @@ type comparison struct {
 	fetch   map[string]int64
 }
 
-// objects adds up what is new.
+// objects adds up the bytes of the objects that only the second version has.
 func (c *comparison) objects(ctx context.Context, d *store.Dir, from, to image.Manifest) error {
 	has := map[chunk.ID]bool{}
 	if err := d.UsesOf(ctx, from, func(u store.Use) { has[u.ID] = true }); err != nil {
@@ -112,7 +112,7 @@ func (c *comparison) objects(ctx context.Context, d *store.Dir, from, to image.M
 	})
 }
 
-// files finds the files that are not alike.
+// files finds the files that differ.
 func (c *comparison) files() error {
 	for _, f := range c.was.Files() {
 		if _, ok := c.is.Find(f.Path); !ok && f.Path != "" {
@@ -143,7 +143,8 @@ func (c *comparison) files() error {
 	return nil
 }
 
-// same compares the bytes of two files, without reading what lies in the same chunk at the same place.
+// same reports whether two files have the same bytes. It does not read parts that lie in the same chunk at the same
+// offset.
 func (c *comparison) same(a, b imagefs.File) (bool, error) {
 	if kind := int(a.Mode) & unix.S_IFMT; a.Size != b.Size || kind != unix.S_IFREG && kind != unix.S_IFLNK {
 		return a.Size == b.Size, nil
@@ -165,7 +166,7 @@ func (c *comparison) same(a, b imagefs.File) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		inX, inY := a.Data+done-xAt, b.Data+done-yAt // how far into the chunks
+		inX, inY := a.Data+done-xAt, b.Data+done-yAt // offsets in the chunks
 		n := min(a.Size-done, int64(x.RawSize)-inX, int64(y.RawSize)-inY)
 		if x.ID != y.ID || inX != inY && !x.ID.IsZero() {
 			one, two := make([]byte, n), make([]byte, n)
@@ -184,8 +185,8 @@ func (c *comparison) same(a, b imagefs.File) (bool, error) {
 	return true, nil
 }
 
-// share gives the stored bytes of each new chunk to the files that changed in it, by their raw bytes; where none
-// did, to all that lie in it.
+// share divides the stored bytes of each new chunk among the changed files in it, in proportion to their raw bytes.
+// If no file in the chunk changed, it divides them among all files in it.
 func (c *comparison) share() {
 	for _, u := range c.fresh {
 		data, _ := c.is.In(u.Start, u.Raw)
@@ -216,7 +217,7 @@ func (c *comparison) share() {
 	}
 }
 
-// overlap is how many bytes of a chunk are a file's.
+// overlap returns how many bytes of a chunk belong to a file.
 func overlap(f imagefs.File, u store.Use) int64 {
 	start, end := int64(f.Start)*chunk.BlockSize, int64(f.Start+f.Blocks)*chunk.BlockSize
 	return min(end, u.Start+u.Raw) - max(start, u.Start)

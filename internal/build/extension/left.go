@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// Left is something that belongs to an extension and that it cannot carry.
+// Left is a change that belongs to an extension but cannot be in it.
 type Left struct {
 	Path      string
 	Why       string
-	Essential bool // its programs do not work without it
+	Essential bool // the extension's programs do not work without it
 }
 
-// String is one line of it, for people.
+// String describes the change in one line.
 func (l Left) String() string { return l.Path + ": " + l.Why }
 
-// quiet are paths, relative to the root, of which nobody needs to know: they are of the machine that installs, are
-// made anew, or say what is installed.
+// quiet lists paths, relative to the root, that are not reported: they belong to the machine that installs, are made
+// again on each machine, or record what is installed.
 func quiet() []string {
 	return []string{
 		"boot",
@@ -60,21 +60,21 @@ func quiet() []string {
 	}
 }
 
-// accounts are the files by which users and groups come to be.
+// accounts lists the files that define users and groups.
 func accounts() []string {
 	return []string{"etc/passwd", "etc/group", "etc/shadow", "etc/gshadow", "etc/subuid", "etc/subgid"}
 }
 
-// outside is one change that a build made neither in /usr nor in /opt.
+// outside is one change that the installation made outside of /usr and /opt.
 type outside struct {
 	path  string // relative to the root
 	gone  bool
-	users string // of a file of accounts: the names that are new, with commas
+	users string // for a file of accounts: its new names, separated by commas
 }
 
-// judge lists the changes that an extension cannot carry, without those that do not matter. services maps files outside
-// of /usr and /opt to the package that owns them and whose service is enabled: without them the service would not run
-// as it should.
+// judge lists the changes that an extension cannot carry and that matter. services maps files outside of /usr and
+// /opt to the package that owns them, if that package has an enabled service: without the file its service would not
+// run as it should.
 func judge(changes []outside, services map[string]string) []Left {
 	var out []Left
 	for _, c := range changes {
@@ -88,14 +88,14 @@ func judge(changes []outside, services map[string]string) []Left {
 		service := serviceOf(c.path, services)
 		switch {
 		case slices.Contains(accounts(), c.path) && c.users == "":
-			continue // what it has for accounts that were there is the node's own
+			continue // no new names: the node has its own version of the file
 		case slices.Contains(accounts(), c.path):
 			l.Why, l.Essential = "new: "+c.users+"; give nodes the account (--user), or put the package into the "+
 				"image", true
 		case path.Dir(c.path) == "etc/ld.so.conf.d":
 			l.Why, l.Essential = "programs would not find their libraries in the directories that it names", true
 		case c.gone:
-			l.Why = "was removed, and stays on nodes"
+			l.Why = "was removed here, but nodes still have it"
 		case service != "":
 			l.Why, l.Essential = fmt.Sprintf(
 				"belongs to %s, whose service would run without it; give it to nodes as a config file, or put the "+
@@ -111,7 +111,7 @@ func judge(changes []outside, services map[string]string) []Left {
 	return out
 }
 
-// serviceOf is the package with a service that owns a path, or something below it.
+// serviceOf returns the package with an enabled service that owns a path, or something below it.
 func serviceOf(p string, services map[string]string) string {
 	if of := services[p]; of != "" {
 		return of
@@ -128,7 +128,7 @@ func isBelow(p string, places []string) bool {
 	return slices.ContainsFunc(places, func(place string) bool { return p == place || strings.HasPrefix(p, place+"/") })
 }
 
-// newNames are the names of a file of accounts that another one of before did not have.
+// newNames returns the names in a file of accounts that its earlier content did not have.
 func newNames(before, after string) string {
 	had := map[string]bool{}
 	for line := range strings.Lines(before) {
@@ -144,8 +144,8 @@ func newNames(before, after string) string {
 	return strings.Join(out, ", ")
 }
 
-// releaseFile is what systemd-sysext compares with the system that an extension is laid over: its os-release, as
-// far as that counts.
+// releaseFile returns the extension-release file: the lines of os-release that systemd-sysext compares with the
+// system that the extension is mounted over.
 func releaseFile(osRelease string) string {
 	values := map[string]string{}
 	for line := range strings.Lines(osRelease) {
@@ -163,7 +163,7 @@ func releaseFile(osRelease string) string {
 	return out
 }
 
-// EssentialError means that an extension would lack what its programs need.
+// EssentialError means that an extension would lack files that its programs need.
 type EssentialError struct {
 	Name string
 	Left []Left // with those that are not essential

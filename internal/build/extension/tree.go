@@ -17,22 +17,22 @@ import (
 	"pando/internal/systree"
 )
 
-// carried is what an extension has of a root.
+// carried lists the top directories that an extension has.
 func carried() []string { return []string{"usr", "opt"} }
 
-// Extension is a changed copy of a version, of which an extension of that version is made.
+// Extension is a changed copy of a version, from which an extension of that version is made.
 type Extension struct {
 	Name  string
-	Force bool   // make it though something that it needs cannot be carried
+	Force bool   // make it even if something that it needs cannot be in it
 	Root  string // the changed copy
 	Lower string // the version
 	Upper string // what has changed, as the upper layer of an overlay
 
 	Left []Left          // what cannot be carried
-	New  []image.Package // that are not in the version, or of another version there
+	New  []image.Package // packages that the version does not have in this version
 }
 
-// Harvest looks at what was changed in the copy of the base, makes of it what an extension can carry.
+// Harvest collects the changes in the copy of the base and turns them into what an extension can carry.
 func (e *Extension) Harvest(begin time.Time) (err error) {
 	root, err := os.OpenRoot(e.Root)
 	if err != nil {
@@ -64,7 +64,7 @@ func (e *Extension) Harvest(begin time.Time) (err error) {
 	return e.likeBase()
 }
 
-// newPackages are those of after that before did not have in the same version.
+// newPackages returns the packages of after that before does not have in the same version.
 func newPackages(before, after []image.Package) (out []image.Package) {
 	for _, p := range after {
 		if !slices.Contains(before, p) {
@@ -74,14 +74,15 @@ func newPackages(before, after []image.Package) (out []image.Package) {
 	return out
 }
 
-// name puts the file in place by which systemd-sysext knows an extension, and what it is for.
+// name writes the extension-release file, by which systemd-sysext recognizes an extension and the system that it
+// fits.
 func (e *Extension) name(root *os.Root) error {
 	text, err := root.ReadFile("etc/os-release")
 	if err != nil {
 		text, err = root.ReadFile("usr/lib/os-release")
 	}
 	if err != nil {
-		return fmt.Errorf("what distribution is the base? %w", err)
+		return fmt.Errorf("read the os-release of the base: %w", err)
 	}
 	const dir = "usr/lib/extension-release.d"
 	if err := root.MkdirAll(dir, 0o755); err != nil {
@@ -90,8 +91,8 @@ func (e *Extension) name(root *os.Root) error {
 	return root.WriteFile(dir+"/extension-release."+e.Name, []byte(releaseFile(string(text))), 0o644)
 }
 
-// outside lists what was changed neither in /usr nor in /opt, a new directory as one change. What it finds removed
-// below those is told.
+// outside lists the changes outside of /usr and /opt; a new directory counts as one change. It also reports removed
+// files below /usr and /opt.
 func (e *Extension) outside() (out []outside, err error) {
 	lower := e.Lower
 	err = filepath.WalkDir(e.Upper, func(at string, d fs.DirEntry, err error) error {
@@ -108,11 +109,11 @@ func (e *Extension) outside() (out []outside, err error) {
 			return nil
 		case isBelow(rel, carried()):
 			if gone {
-				e.Left = append(e.Left, Left{Path: "/" + rel, Why: "was removed, and stays on nodes"})
+				e.Left = append(e.Left, Left{Path: "/" + rel, Why: "was removed here, but nodes still have it"})
 			}
 			return e.checkCarried(at, rel)
 		case d.IsDir() && isBelow(rel, []string{unitsOfMachine}):
-			return nil // what is in it counts: links of it may have gone to /usr
+			return nil // links inside of it may lead to /usr
 		}
 		out = append(out, e.change(rel, gone))
 		if d.IsDir() {
@@ -126,14 +127,14 @@ func (e *Extension) outside() (out []outside, err error) {
 func (e *Extension) change(rel string, gone bool) outside {
 	c := outside{path: rel, gone: gone}
 	if slices.Contains(accounts(), rel) {
-		before, _ := os.ReadFile(filepath.Join(e.Lower, rel)) // a base may have had none
+		before, _ := os.ReadFile(filepath.Join(e.Lower, rel)) // the base may not have this file
 		after, _ := os.ReadFile(filepath.Join(e.Upper, rel))
 		c.users = newNames(string(before), string(after))
 	}
 	return c
 }
 
-// checkCarried refuses what an overlay knows only by reference.
+// checkCarried returns an error for a file that the overlay stores only as a reference to the base.
 func (e *Extension) checkCarried(at, rel string) error {
 	if _, err := unix.Lgetxattr(at, "trusted.overlay.redirect", nil); err == nil {
 		return fmt.Errorf("/%s is a directory of the base under another name: copy it instead of moving it", rel)
@@ -141,14 +142,14 @@ func (e *Extension) checkCarried(at, rel string) error {
 	return nil
 }
 
-// isWhiteout reports whether a file of an overlay's upper layer stands for a removed one.
+// isWhiteout reports whether a file in the upper layer of an overlay marks a removed file.
 func isWhiteout(path string) bool {
 	var st unix.Stat_t
 	return unix.Lstat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0
 }
 
-// likeBase gives directories that the base has the owner, mode and time that they have there: of an extension's
-// they would be those of all nodes.
+// likeBase gives directories that the base also has the owner, mode and time that they have there. The extension's
+// directories cover those of the base on every node.
 func (e *Extension) likeBase() error {
 	for _, top := range carried() {
 		err := filepath.WalkDir(filepath.Join(e.Upper, top), func(at string, d fs.DirEntry, err error) error {
@@ -177,8 +178,8 @@ func (e *Extension) likeBase() error {
 	return nil
 }
 
-// TakeOut moves what an overlay's upper layer, which is mounted no more, has of an extension to a tree of its own,
-// without what only an overlay understands.
+// TakeOut moves the extension's files from the upper layer of an unmounted overlay to a tree of their own, without
+// the attributes that only an overlay understands.
 func TakeOut(upper, tree string) error {
 	if err := mount.MakeLike(upper, tree); err != nil {
 		return err
@@ -204,11 +205,11 @@ func TakeOut(upper, tree string) error {
 			return err
 		}
 	}
-	at := unix.NsecToTimespec(0) // nothing of it is seen: it is laid over /usr and /opt
+	at := unix.NsecToTimespec(0) // the root directory is not visible on a node: only usr and opt are mounted
 	return unix.UtimesNanoAt(unix.AT_FDCWD, tree, []unix.Timespec{at, at}, 0)
 }
 
-// keepTime does something in a directory that keeps its time.
+// keepTime calls do, which changes a directory, and restores the directory's times.
 func keepTime(dir string, do func() error) error {
 	var st unix.Stat_t
 	if err := unix.Lstat(dir, &st); err != nil {

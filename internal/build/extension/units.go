@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// Where units are enabled by links: on a machine, and by what is installed.
+// Directories with the links that enable units: those of the machine, and those of installed packages.
 const (
 	unitsOfMachine = "etc/systemd/system"
 	unitsOfVendor  = "usr/lib/systemd/system"
 )
 
-// services enables below /usr what packages have enabled in /etc, and returns the packages of which something is to
-// run, by the files outside of /usr and /opt that are theirs.
+// services moves the links by which packages enabled units from /etc to /usr. It returns the files outside of /usr
+// and /opt of the packages whose units are enabled, with the package of each.
 func (e *Extension) services(root *os.Root) (map[string]string, error) {
 	enabled := map[string]bool{}
 	err := fs.WalkDir(
@@ -36,7 +36,7 @@ func (e *Extension) services(root *os.Root) (map[string]string, error) {
 			}
 			unit := path.Base(target)
 			if !systree.Exists(filepath.Join(e.Upper, unitsOfVendor, unit)) {
-				return nil // a unit of the base: what is enabled is the node's matter
+				return nil // a unit of the base: the node decides whether it is enabled
 			}
 			enabled[unit] = true
 			return e.enable(root, strings.TrimPrefix(rel, unitsOfMachine+"/"), rel, unit)
@@ -48,8 +48,8 @@ func (e *Extension) services(root *os.Root) (map[string]string, error) {
 	return e.owned(root, enabled), nil
 }
 
-// enable makes a link below /usr of one in /etc, which goes: "multi-user.target.wants/x.service", or the other name
-// of a unit.
+// enable replaces a link in /etc by one below /usr. name is "multi-user.target.wants/x.service", or another name of
+// the unit.
 func (e *Extension) enable(root *os.Root, name, link, unit string) error {
 	to := path.Join(unitsOfVendor, name)
 	target := unit
@@ -66,8 +66,7 @@ func (e *Extension) enable(root *os.Root, name, link, unit string) error {
 	return root.Remove(link)
 }
 
-// owned lists the files outside of /usr and /opt of packages that bring a unit which is enabled, and the name of
-// the package.
+// owned maps the files outside of /usr and /opt that belong to a package with an enabled unit to that package.
 func (e *Extension) owned(root *os.Root, enabled map[string]bool) map[string]string {
 	out := map[string]string{}
 	for _, p := range e.New {
@@ -76,7 +75,7 @@ func (e *Extension) owned(root *os.Root, enabled map[string]bool) map[string]str
 		for _, name := range []string{p.Name, p.Name + ":" + p.Architecture} {
 			text, err := root.ReadFile(systree.DpkgInfo + "/" + name + ".list")
 			if err != nil {
-				continue // of another distribution: then nothing is known of its files
+				continue // not a Debian package: its files are not known
 			}
 			for line := range strings.Lines(string(text)) {
 				file := strings.TrimPrefix(strings.TrimSpace(line), "/")
@@ -96,8 +95,8 @@ func (e *Extension) owned(root *os.Root, enabled map[string]bool) map[string]str
 	return out
 }
 
-// keepAlternatives has names that lead over /etc/alternatives lead to their programs at once, where the base does
-// not know them.
+// keepAlternatives makes names that lead through /etc/alternatives point to their programs directly, if the base does
+// not have the alternative.
 func (e *Extension) keepAlternatives(root *os.Root) error {
 	const place = "etc/alternatives"
 	entries, err := os.ReadDir(filepath.Join(e.Upper, place))
@@ -112,7 +111,7 @@ func (e *Extension) keepAlternatives(root *os.Root) error {
 		name := path.Join(place, d.Name())
 		target, err := os.Readlink(filepath.Join(e.Upper, name))
 		if err != nil || systree.Exists(filepath.Join(e.Lower, name)) {
-			continue // removed, or the base has a choice of its own
+			continue // removed, or the base already has this alternative
 		}
 		direct["/"+name] = target
 		if err := root.Remove(name); err != nil {

@@ -6,7 +6,7 @@ import (
 	"errors"
 )
 
-// AgentPacking names the method by which AgentCPIO compresses: archives of one program with the same name are
+// AgentPacking names the compression of AgentCPIO: archives of the same program and the same name are
 // interchangeable.
 const AgentPacking = "1"
 

@@ -10,9 +10,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// kernelWindow is the zstd window of the parts of K. The kernel's decoder takes up to 128 MiB; a window as
-// long as the largest part lets it find what two drivers have in common. It costs that much memory for the
-// moment of unpacking, on machines that are about to run a desktop.
+// kernelWindow is the zstd window of initramfs parts, in bytes. The kernel's decoder takes up to 128 MiB. A window as
+// long as the largest part finds what drivers have in common. The kernel needs that much memory while it unpacks.
 const kernelWindow = 32 << 20
 
 // CompressCPIO packs an archive for the kernel's initramfs unpacker. The compressor is compiled in, not the
@@ -26,8 +25,8 @@ func CompressCPIO(raw []byte) ([]byte, error) {
 	return packed, enc.Close()
 }
 
-// newCPIOEncoder makes one that packs some archives at a time. Each of these has 66 MB, for a window and the tables
-// of the best level; an encoder of its own for each archive left 100 MB behind until they were collected.
+// newCPIOEncoder makes an encoder that packs up to atOnce archives at a time. Each archive in work takes 66 MB. One
+// shared encoder is used because an encoder for each archive leaves more memory to the garbage collector.
 func newCPIOEncoder(atOnce int) (*zstd.Encoder, error) {
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithWindowSize(kernelWindow),
 		zstd.WithEncoderConcurrency(atOnce), zstd.WithEncoderCRC(true), zstd.WithLowerEncoderMem(true))
@@ -37,10 +36,8 @@ func newCPIOEncoder(atOnce int) (*zstd.Encoder, error) {
 	return enc, nil
 }
 
-// compressAgent packs the agent's cpio for the kernel. No digest of a version covers it, so the program zstd may
-// pack it, or where that is missing what packs drivers. Measured on a program of 8.36 MB: 2.92 MB, and 3.24 MB. (xz
-// with its filter for x86 made 2.58 MB of it, but takes 0.14 s longer to unpack, in which 100 Mb/s bring five times
-// what it saves.)
+// compressAgent packs the agent's cpio for the kernel. No digest of a version covers it, so the program zstd may pack
+// it, which compresses better; without it the compiled-in encoder does. xz would be smaller, but unpacks too slowly.
 func compressAgent(ctx context.Context, raw []byte) ([]byte, error) {
 	packed, err := zstdcmd.Find().Compress(ctx, raw, 0, "--check")
 	if err != nil {
@@ -55,7 +52,7 @@ func compressAgent(ctx context.Context, raw []byte) ([]byte, error) {
 	}
 	defer dec.Close()
 	if back, err := dec.DecodeAll(packed, nil); err != nil || !bytes.Equal(back, raw) {
-		return nil, fmt.Errorf("the program zstd packed something else than it was given (%v)", err)
+		return nil, fmt.Errorf("the output of the program zstd does not unpack to its input (%v)", err)
 	}
 	return packed, nil
 }

@@ -15,10 +15,9 @@ const (
 	modeLink = 0o120000
 )
 
-// cpio writes an archive in the "newc" form, the one that the kernel unpacks as initramfs (Linux,
-// Documentation/driver-api/early-userspace/buffer-format.rst). Everything that could differ between two
-// runs is fixed: owner root, time zero, inode numbers counted up from one. The kernel makes no missing
-// parent directories, so the writer does.
+// cpio writes an archive in the "newc" form, which the kernel unpacks as initramfs (Linux,
+// Documentation/driver-api/early-userspace/buffer-format.rst). Owner, time and inode numbers are fixed, so that two
+// runs give the same bytes. The kernel makes no missing parent directories, so the writer adds them.
 type cpio struct {
 	buf   bytes.Buffer
 	inode int

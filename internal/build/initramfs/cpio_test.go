@@ -52,7 +52,7 @@ func TestCPIOGolden(t *testing.T) {
 	}
 }
 
-// TestCPIOForeign lets cpio(1) read what we write.
+// TestCPIOForeign: cpio(1) can read the archives.
 func TestCPIOForeign(t *testing.T) {
 	tool, err := exec.LookPath("cpio")
 	if err != nil {

@@ -45,7 +45,7 @@ func (t *moduleTree) readDepmod() error {
 	})
 }
 
-// entry returns the module of a line "alias PATTERN NAME", nil when it is another line or unknown.
+// entry returns the module of a line "alias PATTERN NAME", or nil if it is another line or an unknown module.
 func (t *moduleTree) entry(f []string, keyword string) *moduleEntry {
 	if len(f) != 3 || f[0] != keyword {
 		return nil
@@ -53,7 +53,7 @@ func (t *moduleTree) entry(f []string, keyword string) *moduleEntry {
 	return t.modules[strings.ReplaceAll(f[2], "-", "_")]
 }
 
-// softPre picks the words after "pre:" of a softdep line; "post:" ones are none of a boot's business.
+// softPre returns the words after "pre:" of a softdep line. A boot does not need those after "post:".
 func softPre(words []string) []string {
 	var out []string
 	pre := false

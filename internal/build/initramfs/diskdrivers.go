@@ -14,18 +14,18 @@ import (
 	"pando/internal/store"
 )
 
-// DiskDriversName is the name of the driver part that DiskDrivers makes; a node looks for disks when it has it.
+// DiskDriversName is the name of the driver part that DiskDrivers makes. A node that has this part looks for disks.
 const DiskDriversName = "disk"
 
-// diskList is the content of that part: what the disks of PCs, servers, thin clients (eMMC) and virtual machines
-// hang on. RAID controllers are not in it for their size.
+// diskList lists the modules of that part: drivers for the disks of PCs, servers, thin clients (eMMC) and virtual
+// machines. It has no RAID controllers, because their drivers are large.
 func diskList() DriverList {
 	return DriverList{Name: DiskDriversName, unpack: true, Devices: strings.Fields(`
 		ahci ata_piix nvme vmd sd_mod uas usb_storage mmc_block sdhci_pci sdhci_acpi virtio_blk virtio_scsi vmw_pvscsi hv_storvsc ` + usbHosts)}
 }
 
-// DiskDrivers makes the driver part of K for nodes that keep a cache on a disk. It reads the modules from the version's
-// own root, so versions need not be built for it; base must come with it.
+// DiskDrivers makes the initramfs part with disk drivers, for nodes that keep a cache on a disk. It reads the modules
+// from the version's own root, so versions need not be built for it. A node also needs the base part.
 func DiskDrivers(ctx context.Context, d *store.Dir, m image.Manifest) (DriverCPIO, error) {
 	out, err := diskDrivers(ctx, d, m)
 	if err != nil {
@@ -55,7 +55,8 @@ func diskDrivers(ctx context.Context, d *store.Dir, m image.Manifest) (out Drive
 	}
 	opt := DriverOptions{Tree: dir, Release: m.Kernel.Release}
 	p := &driverPacker{tree: tree, opt: opt, taken: map[string]bool{}, loaded: map[string]loadedModule{}}
-	if _, _, err = p.closure(DriverLists(m.Root.FileSystem, m.Architecture)[0]); err != nil { // base comes with it
+	// The node also has the base part.
+	if _, _, err = p.closure(DriverLists(m.Root.FileSystem, m.Architecture)[0]); err != nil {
 		return out, err
 	}
 	list := diskList()
@@ -79,11 +80,11 @@ func diskDrivers(ctx context.Context, d *store.Dir, m image.Manifest) (out Drive
 	return out, err
 }
 
-// moduleExtract copies files of a version's module directory into a tree of the same shape.
+// moduleExtract copies files of a version's module directory into a tree with the same layout.
 type moduleExtract struct {
 	root *imagefs.Reader
 	rmap *imagefs.Map
-	from string // in the root: "usr/lib/modules/6.1.0-32-amd64"
+	from string // directory in the root: "usr/lib/modules/6.1.0-32-amd64"
 	to   string
 }
 

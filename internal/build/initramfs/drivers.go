@@ -17,42 +17,42 @@ import (
 type DriverOptions struct {
 	Tree     string // root of a tree with /lib/modules
 	Release  string // kernel release, as uname -r has it
-	Firmware string // directory with firmware files, looked at before the tree's /lib/firmware; "" none
+	Firmware string // directory with firmware files, searched before the tree's /lib/firmware; "" none
 	Log      *slog.Logger
 
 	Architecture string // "arm64" has adapters of its own; "": amd64
 
 	FileSystem string // kind of the root file system; "": erofs
 
-	More []string // modules of further network adapters, each packed as those of the list are
+	More []string // modules of further network adapters; each also gets a part of its own
 
-	KeepXZ bool // the kernel is known to unpack .ko.xz itself, whatever the tree says
+	KeepXZ bool // the kernel is known to unpack .ko.xz itself, whatever the tree's configuration says
 
-	// Packed returns the earlier compressed form of an archive, or nil. It is called by one goroutine; nil: there is no
-	// memory.
+	// Packed returns the compressed form of an archive from an earlier build, or nil. One goroutine calls it. nil:
+	// everything is compressed.
 	Packed func(archive []byte) []byte
 }
 
-// DriverCPIO is one driver part of K.
+// DriverCPIO is one part of the initramfs with kernel modules.
 type DriverCPIO struct {
-	Name     string   // "base", "net", or of a NIC's driver: "e1000e"
+	Name     string   // "base", "net", or the driver of a NIC: "e1000e"
 	Data     []byte   // cpio, compressed for the kernel; the same bytes for the same tree
 	Raw      int64    // bytes before compression
-	Modules  []string // names of the modules in it
+	Modules  []string // names of the modules in the part
 	Absent   []string // modules of the list that this kernel does not have
 	Firmware []string // firmware files packed
-	Missing  []string // firmware files that a module names and that were not found
+	Missing  []string // firmware files that a module names but that were not found
 
-	InsteadOf string        // part that has all of this one: for nodes whose NIC is known; "": for every node
-	For       []string      // modules of NICs that it is for
-	PCI       image.PCIList // NICs that it is for
+	InsteadOf string        // larger part, which a node gets if its NIC is not known; "": for every node
+	For       []string      // modules of the NICs that the part is for
+	PCI       image.PCIList // NICs that the part is for
 
 	Digest [32]byte // of the archive before compression
 }
 
-// Drivers makes the driver parts of an initramfs from the modules of one kernel: "base", which every node needs, "net",
-// all usual wired network adapters, then one for each of these adapters. It returns an error if a required module is
-// missing (nbd, erofs).
+// Drivers makes the driver parts of an initramfs from the modules of one kernel: "base", which every node needs;
+// "net", with all usual wired network adapters; then one part for each adapter. A missing required module (nbd,
+// erofs) is an error.
 func Drivers(ctx context.Context, opt DriverOptions) ([]DriverCPIO, error) {
 	tree, err := openModules(ctx, opt.Tree, opt.Release)
 	if err != nil {
@@ -98,8 +98,8 @@ func Drivers(ctx context.Context, opt DriverOptions) ([]DriverCPIO, error) {
 	return out, nil
 }
 
-// CheckNeeds finds before the long work what Drivers would fail for after it: a kernel that lacks what every boot
-// loads.
+// CheckNeeds returns the error that Drivers would return if the kernel lacks a module that every boot loads. A build
+// calls it before the long steps.
 func CheckNeeds(ctx context.Context, opt DriverOptions) error {
 	tree, err := openModules(ctx, opt.Tree, opt.Release)
 	if err != nil {
@@ -120,12 +120,12 @@ func CheckNeeds(ctx context.Context, opt DriverOptions) error {
 	return nil
 }
 
-// driverPacker packs one list after another; a module that is taken goes into no further part.
+// driverPacker packs one list after another. A module goes only into the first part that needs it.
 type driverPacker struct {
 	tree   *moduleTree
 	opt    DriverOptions
 	taken  map[string]bool
-	loaded map[string]loadedModule // what several parts have, read once
+	loaded map[string]loadedModule // modules that were read, by name: several parts may have one
 }
 
 func (p *driverPacker) load(ctx context.Context, name string, unpack bool) (loadedModule, error) {
@@ -139,7 +139,7 @@ func (p *driverPacker) load(ctx context.Context, name string, unpack bool) (load
 	return m, err
 }
 
-// pack makes an archive, which is not compressed yet.
+// pack makes an archive without compressing it.
 func (p *driverPacker) pack(ctx context.Context, list DriverList) (DriverCPIO, error) {
 	out := DriverCPIO{Name: list.Name, InsteadOf: list.insteadOf, For: p.known(list.nics), PCI: p.pciOf(list)}
 	names, absent, err := p.closure(list)
@@ -172,17 +172,18 @@ func (p *driverPacker) pack(ctx context.Context, list DriverList) (DriverCPIO, e
 	return out, finishDrivers(c, set, &out)
 }
 
-// others are the network adapters that the kernel has drivers for and that are in no part, without a path: a node that
-// finds none for its adapter knows what to ask for.
+// others lists the network adapters that the kernel has drivers for and that are in no part. They have no path. A
+// node without a driver for its adapter uses the list to name the missing module.
 func (p *driverPacker) others() (out []image.Module) {
 	for _, name := range slices.Sorted(maps.Keys(p.tree.modules)) {
 		m := p.tree.modules[name]
-		if p.taken[name] || !strings.HasPrefix(m.path, "kernel/drivers/net/ethernet/") {
+		if p.taken[name] || !wiredDriver(name, m.path) {
 			continue
 		}
 		o := image.Module{Name: name}
 		for _, a := range m.aliases {
-			if strings.HasPrefix(a, "pci:") {
+			bus, _, _ := strings.Cut(a, ":")
+			if slices.Contains(strings.Fields(adapterBuses), bus) {
 				o.Aliases = append(o.Aliases, a)
 			}
 		}
@@ -191,6 +192,16 @@ func (p *driverPacker) others() (out []image.Module) {
 		}
 	}
 	return out
+}
+
+// wiredDriver reports whether a module of the kernel drives adapters that a node may boot by.
+func wiredDriver(name, path string) bool {
+	below, ok := strings.CutPrefix(path, "kernel/drivers/net/")
+	if !ok || slices.Contains(strings.Fields(modems), strings.ReplaceAll(name, "-", "_")) {
+		return false
+	}
+	dir, _, nested := strings.Cut(below, "/")
+	return !nested || slices.Contains(strings.Fields(adapterDirs), dir)
 }
 
 func finishDrivers(c *cpio, set image.DriverSet, out *DriverCPIO) error {
@@ -204,7 +215,7 @@ func finishDrivers(c *cpio, set image.DriverSet, out *DriverCPIO) error {
 	return err
 }
 
-// closure returns the list's modules and all they need, sorted, without those of earlier parts.
+// closure returns the modules of the list and their dependencies, sorted, without the modules of earlier parts.
 func (p *driverPacker) closure(list DriverList) (names, absent []string, err error) {
 	add := func(n string) bool {
 		if p.tree.builtin[n] {

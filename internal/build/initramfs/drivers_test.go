@@ -31,7 +31,7 @@ func unpack(t *testing.T, packed []byte) string {
 	return string(raw)
 }
 
-// DriverSet finds the description in a driver cpio.
+// driverSet reads the DriverSet in a driver cpio.
 func driverSet(t *testing.T, d DriverCPIO) image.DriverSet {
 	t.Helper()
 	raw := unpack(t, d.Data)
@@ -97,7 +97,7 @@ func TestDrivers(t *testing.T) {
 	}
 }
 
-// checkNICs holds what the parts say they are for, and that each NIC's is whole by itself beside base.
+// checkNICs checks which NICs the parts are for, and that the part of each NIC needs only base.
 func checkNICs(t *testing.T, parts []DriverCPIO) {
 	t.Helper()
 	var got []string
@@ -131,7 +131,7 @@ func checkNICs(t *testing.T, parts []DriverCPIO) {
 	}
 }
 
-// What base drives by itself is said of base, and is no part of its own.
+// TestDriversOfVirtio: NICs whose driver is in base are listed for base, and have no part of their own.
 func TestDriversOfVirtio(t *testing.T) {
 	root := testkit.FakeTree(t)
 	put := filepath.Join(root, "lib/modules", testkit.TestRelease, "kernel/virtio_net.ko")
@@ -168,7 +168,7 @@ func FuzzParseModinfo(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, b []byte) { _, _ = parseModinfo(b) })
 }
 
-// largeNICs are the drivers with which K of Debian 12 has more than 12 MB: those of fast servers, and USB.
+// largeNICs are the drivers with which kernel+initrd of Debian 12 exceeds 12 MB: those of fast servers, and USB.
 var largeNICs = map[string]bool{
 	"dwmac_intel": true,
 	"ixgbe":       true,
@@ -181,14 +181,15 @@ var largeNICs = map[string]bool{
 	"usb":         true,
 }
 
-// What the part of one NIC may have, in bytes. The first is what 12 MB leave on Debian 12, and 16 MB on 13, beside the
-// kernel, base and the agent; the other is there to be noticed.
+// Maximum sizes of the part for one NIC, in bytes. The first leaves room for kernel, base and agent in 12 MB on
+// Debian 12, and in 16 MB on Debian 13. The other one only detects growth.
 const (
 	smallNIC = 220_000
 	largeNIC = 1_200_000
 )
 
-// TestDriverSizes holds the bounds of K for real kernels: PANDO_TEST_TREES names trees, separated by colons.
+// TestDriverSizes checks the size of kernel+initrd for real kernels: PANDO_TEST_TREES names trees, separated by
+// colons.
 func TestDriverSizes(t *testing.T) {
 	trees := os.Getenv("PANDO_TEST_TREES")
 	if trees == "" {

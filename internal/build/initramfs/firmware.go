@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// addFirmware packs the firmware files that modules name, where they can be found. Most adapters work
-// without theirs, or have it in flash, so a missing one is a fact for the report and no error. A module may
-// name a pattern (i915/*.bin); names with a directory part that leads out are ignored.
+// addFirmware packs the firmware files that modules name, if they can be found. Most adapters work without theirs or
+// have it in flash, so a missing file is reported and is no error. A module may name a pattern (i915/*.bin). Names
+// that lead out of the firmware directory are ignored.
 func (p *driverPacker) addFirmware(c *cpio, names []string, out *DriverCPIO) {
 	slices.Sort(names)
 	for _, n := range slices.Compact(names) {
@@ -34,8 +34,8 @@ func (p *driverPacker) addFirmware(c *cpio, names []string, out *DriverCPIO) {
 
 type firmwareFile struct{ path, name string }
 
-// findFirmware looks in the firmware directory, then in the tree; packed files count, since the kernel of a
-// small initramfs may not unpack firmware.
+// findFirmware searches the firmware directory, then the tree. It unpacks compressed files, because the kernel may
+// not be able to unpack firmware in the initramfs.
 func (p *driverPacker) findFirmware(name string) []firmwareFile {
 	dirs := []string{
 		p.opt.Firmware,

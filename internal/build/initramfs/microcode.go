@@ -8,11 +8,12 @@ import (
 	"strings"
 )
 
-// MicrocodeName is the name of the part of K with updates for processors.
+// MicrocodeName is the name of the initramfs part with microcode updates.
 const MicrocodeName = "microcode"
 
-// microcodeFiles reports where a kernel looks for a vendor's updates (Linux, Documentation/arch/x86/microcode.rst),
-// and which files of a firmware directory they are made of: one after another, as distributions do it.
+// microcodeFiles returns the path where a kernel looks for a vendor's updates (Linux,
+// Documentation/arch/x86/microcode.rst), and the firmware files that are concatenated to make it, as distributions
+// do.
 func microcodeFiles() []struct{ path, files string } {
 	return []struct{ path, files string }{
 		{"kernel/x86/microcode/AuthenticAMD.bin", "amd-ucode/*"},
@@ -20,9 +21,9 @@ func microcodeFiles() []struct{ path, files string } {
 	}
 }
 
-// Microcode makes the part of K with the updates that the tree, or the firmware directory, has for x86 processors;
-// nil when it has none. It is not compressed: a kernel looks for them before it can unpack anything, so the part
-// has to come before those that are.
+// Microcode makes the initramfs part with the microcode updates for x86 processors from the tree or the firmware
+// directory; nil if there are none. It is not compressed and must come before the compressed parts: the kernel looks
+// for updates before it can unpack anything.
 func Microcode(opt DriverOptions) ([]byte, error) {
 	p := &driverPacker{opt: opt}
 	c := newCPIO()
@@ -33,7 +34,7 @@ func Microcode(opt DriverOptions) ([]byte, error) {
 		slices.SortFunc(files, func(a, b firmwareFile) int { return strings.Compare(a.name, b.name) })
 		for _, f := range files {
 			if strings.HasPrefix(m.files, "amd") && !strings.HasSuffix(f.name, ".bin") {
-				continue // a signature, a text
+				continue // a signature or a text file
 			}
 			data, err := readModule(context.Background(), f.path)
 			if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// modinfo is what a module says of itself in its section .modinfo: strings "key=value", zero-terminated.
+// modinfo is the section .modinfo of a module: zero-terminated strings "key=value".
 type modinfo struct {
 	depends, softPre, aliases, firmware []string
 }
@@ -57,8 +57,8 @@ func parseModinfo(module []byte) (modinfo, error) {
 	return info, nil
 }
 
-// readModule returns a module file unpacked. XZ is unpacked by the tool of that name, which is on every
-// Debian; the others in Go.
+// readModule returns the unpacked content of a module file. The program xz unpacks XZ; every Debian has it. The other
+// formats are unpacked in Go.
 func readModule(ctx context.Context, path string) ([]byte, error) {
 	switch filepath.Ext(path) {
 	case ".xz":
@@ -99,14 +99,14 @@ func readPacked(path string) ([]byte, error) {
 	return data, nil
 }
 
-// loadedModule is a module as it goes into a cpio.
+// loadedModule is a module in the form in which it goes into a cpio.
 type loadedModule struct {
 	info     image.Module
 	data     []byte
 	firmware []string
 }
 
-// load reads a module of the tree. The result is unpacked unless the kernel can do that and unpack is false.
+// load reads a module of the tree and unpacks it, unless the kernel can unpack it and unpack is false.
 func (t *moduleTree) load(ctx context.Context, name string, unpack bool) (loadedModule, error) {
 	m := t.modules[name]
 	file := filepath.Join(t.dir, m.path)

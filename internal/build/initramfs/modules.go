@@ -11,22 +11,22 @@ import (
 	"strings"
 )
 
-// moduleTree is /lib/modules/<release> of a tree: what depmod wrote there, or what the modules say of
-// themselves when depmod never ran.
+// moduleTree is /lib/modules/<release> of a tree, read from depmod's files, or from the modules themselves if depmod
+// never ran.
 type moduleTree struct {
 	dir     string // on the build machine
 	release string
 	modules map[string]*moduleEntry
 	builtin map[string]bool // compiled into the kernel
-	// keepXZ: the kernel unpacks .ko.xz itself (CONFIG_MODULE_DECOMPRESS).
+	// keepXZ means that the kernel unpacks .ko.xz itself (CONFIG_MODULE_DECOMPRESS).
 	keepXZ bool
 }
 
 // moduleEntry is one module file. Names have underscores; paths are relative to the tree's dir.
 type moduleEntry struct {
 	path    string
-	deps    []string // direct and indirect, in no useful order
-	softPre []string // softdep pre: names or aliases
+	deps    []string // direct and indirect, unordered
+	softPre []string // names or aliases of the modules to load before ("softdep pre:")
 	aliases []string
 }
 
@@ -55,7 +55,7 @@ func openModules(ctx context.Context, root, release string) (*moduleTree, error)
 	return t, err
 }
 
-// kernelUnpacksXZ reads the kernel's build configuration. Without one the answer is no: unpacked works always.
+// kernelUnpacksXZ reads the kernel's build configuration. Without one it returns false: unpacked modules always work.
 func kernelUnpacksXZ(root, release string) bool {
 	for _, p := range []string{"boot/config-" + release, "usr/lib/modules/" + release + "/config"} {
 		data, err := os.ReadFile(filepath.Join(root, p))
@@ -68,13 +68,13 @@ func kernelUnpacksXZ(root, release string) bool {
 	return false
 }
 
-// moduleName is the kernel's name of a module file: no suffixes, underscores for dashes.
+// moduleName returns the kernel's name for a module file: without suffixes, with underscores instead of dashes.
 func moduleName(path string) string {
 	base, _, _ := strings.Cut(filepath.Base(path), ".ko")
 	return strings.ReplaceAll(base, "-", "_")
 }
 
-// needs returns everything to load before name, deepest first, soft dependencies included.
+// needs returns the modules to load before name, deepest first, with soft dependencies.
 func (t *moduleTree) needs(name string) []string {
 	var order []string
 	seen := map[string]bool{name: true}
@@ -96,7 +96,7 @@ func (t *moduleTree) needs(name string) []string {
 	return order
 }
 
-// softNames resolves soft dependencies, which may be aliases (crc32c is offered by three modules).
+// softNames resolves soft dependencies, which may be aliases (three modules offer crc32c).
 func (t *moduleTree) softNames(soft []string) []string {
 	var names []string
 	for _, s := range soft {

@@ -11,8 +11,9 @@ import (
 	"pando/internal/testkit"
 )
 
-// An adapter whose driver the kernel has and no list names is known to the initramfs by its alias alone, so that a node
-// can say what to ask for. Asked for, the driver goes to all nodes, and alone to those that are known to have it.
+// TestFurtherDrivers: if no list names the driver of an adapter, the initramfs has only its aliases, so that a node
+// can report the missing module. If the driver is requested, all nodes get it, and nodes with that adapter get only
+// it.
 func TestFurtherDrivers(t *testing.T) {
 	root := testkit.FakeTree(t)
 	dir := filepath.Join(root, "lib/modules", testkit.TestRelease, "kernel/drivers/net/ethernet/chelsio")
@@ -62,5 +63,43 @@ func TestFurtherDrivers(t *testing.T) {
 	opt.More = []string{"cxgb9"}
 	if _, err := Drivers(t.Context(), opt); err == nil || !strings.Contains(err.Error(), "no module cxgb9") {
 		t.Errorf("a module that the kernel has not: %v", err)
+	}
+}
+
+// TestOtherBusesAreKnown: what is not sent is named for adapters of USB and of other buses, too; modems, wireless and
+// virtual devices are no adapters that a node boots by.
+func TestOtherBusesAreKnown(t *testing.T) {
+	root := testkit.FakeTree(t)
+	for path, alias := range map[string]string{
+		"usb/ch9200.ko":             "usb:v1A86pE092d*dc*dsc*dp*ic*isc*ip*in*",
+		"thunderbolt-net.ko":        "tbsvc:knetworkp00000001v*r*",
+		"fjes/fjes.ko":              "acpi*:PNP0C02:*",
+		"ethernet/x/board_eth.ko":   "of:N*T*Cmaker,board-eth",
+		"usb/qmi_wwan.ko":           "usb:v05C6p9212d*dc*dsc*dp*icFFiscFFipFFin*",
+		"wireless/y/iwlwifi.ko":     "pci:v00008086d000008B1sv*sd*bc*sc*i*",
+		"can/peak_pciefd.ko":        "pci:v0000001Cd00000013sv*sd*bc*sc*i*",
+		"dummy.ko":                  "rtnl-link-dummy",
+		"../block/not_a_network.ko": "pci:v0000001Cd00000014sv*sd*bc*sc*i*",
+	} {
+		file := filepath.Join(root, "lib/modules", testkit.TestRelease, "kernel/drivers/net", path)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, testkit.FakeModule(t, "alias="+alias), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	parts, err := Drivers(t.Context(), DriverOptions{Tree: root, Release: testkit.TestRelease})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, m := range driverSet(t, parts[1]).Modules {
+		if m.Path == "" {
+			names = append(names, m.Name)
+		}
+	}
+	if want := []string{"board_eth", "ch9200", "fjes", "thunderbolt_net"}; !slices.Equal(names, want) {
+		t.Errorf("known are %v, want %v", names, want)
 	}
 }

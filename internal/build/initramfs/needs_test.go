@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A kernel that no node could boot with is found before the long work.
+// TestNeedsOfAKernel: a kernel that no node could boot with is refused before the long steps.
 func TestNeedsOfAKernel(t *testing.T) {
 	root := testkit.FakeTree(t)
 	opt := DriverOptions{Tree: root, Release: testkit.TestRelease}
@@ -26,7 +26,7 @@ func TestNeedsOfAKernel(t *testing.T) {
 	}
 }
 
-// The boards of arm64 have their adapters in its part for every NIC, and amd64's parts are as they were.
+// TestDriverListsOfArchitectures: the net part of arm64 has the adapters of boards; the parts of amd64 do not change.
 func TestDriverListsOfArchitectures(t *testing.T) {
 	is := func(architecture, module string) bool {
 		return slices.Contains(DriverLists("", architecture)[1].Devices, module)

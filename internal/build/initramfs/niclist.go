@@ -7,9 +7,9 @@ import (
 	"pando/internal/image"
 )
 
-// nicLists are the parts for nodes whose NIC is known: each has the driver and all that it wants beyond base, so that
-// one goes over the wire and not fifty. All of them are in net as well, which stays one archive: cut into these
-// pieces it compresses worse by a twelfth.
+// nicLists returns a part for each NIC driver: the driver and its dependencies beyond the base part, so that a node
+// with a known NIC loads one driver and not fifty. The net part has all of them too; it stays one archive because
+// that compresses better.
 func nicLists() []DriverList {
 	var out []DriverList
 	for _, name := range strings.Fields(wiredAdapters) {
@@ -55,18 +55,19 @@ func nicLists() []DriverList {
 	)
 }
 
-// companions are what a driver wants that the kernel does not say. None: it is in a part of another name. Xen shows its
-// firmware an rtl8139 or e1000 that it takes away from Linux, which is to use xen_netfront.
+// companions lists what a driver needs although the kernel does not say so. "": the driver is in a
+// part with another name.
+// Xen shows firmware an emulated rtl8139 or e1000 but removes it when Linux starts, which uses xen_netfront.
 func companions() map[string]string {
 	return map[string]string{
 		"mlx4_en": "", "hv_netvsc": "", "pci_hyperv": "", "8139too": "", "8139cp": "",
 		"e1000": "xen_netfront",
-		"tg3":   "broadcom", // the PHY of some of its chips
+		"tg3":   "broadcom", // PHY of some of its chips
 	}
 }
 
-// beside prepares a packer for a list that comes with base and nothing else: what base has is taken, what the kernel
-// does not have as a module is left out.
+// beside prepares the packer for a list that a node gets together with only the base part: it marks the modules of
+// base as packed, and removes modules that the kernel does not have or has built in.
 func (p *driverPacker) beside(base DriverCPIO, list DriverList) DriverList {
 	p.taken = map[string]bool{}
 	for _, n := range base.Modules {
@@ -78,7 +79,7 @@ func (p *driverPacker) beside(base DriverCPIO, list DriverList) DriverList {
 	return list
 }
 
-// known are those of some modules that the kernel has, built in or not.
+// known returns those of the named modules that the kernel has, built in or not.
 func (p *driverPacker) known(names []string) []string {
 	return slices.DeleteFunc(
 		slices.Clone(names),
@@ -86,7 +87,7 @@ func (p *driverPacker) known(names []string) []string {
 	)
 }
 
-// pciOf lists the devices of a list's NICs.
+// pciOf returns the PCI IDs of a list's NICs.
 func (p *driverPacker) pciOf(list DriverList) image.PCIList {
 	names := p.known(list.nics)
 	if list.pci != "" && len(names) > 0 {

@@ -7,12 +7,12 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// packers is how many archives are compressed at a time: each takes some 100 MB, its own bytes, a window and the
-// tables of the best level.
+// packers is how many archives are compressed at a time. Each takes about 100 MB: its own bytes, a window, and the
+// encoder's tables.
 const packers = 2
 
-// packing compresses archives for the kernel, some at a time. Each is compressed by itself, so its bytes do not
-// depend on how many there are.
+// packing compresses archives for the kernel, several at a time. Each archive is compressed separately, so its bytes
+// do not depend on the number of workers.
 type packing struct {
 	slots  chan struct{}
 	enc    *zstd.Encoder
@@ -28,8 +28,8 @@ func newPacking() (*packing, error) {
 	return &packing{slots: make(chan struct{}, atOnce), enc: enc}, err
 }
 
-// add waits until a processor is free: archives that wait are memory. What before remembers is not compressed
-// again; before may be nil.
+// add waits for a free slot, because waiting archives take memory, and compresses raw in a goroutine. If before is
+// not nil and returns the compressed form, add uses that.
 func (p *packing) add(raw []byte, before func([]byte) []byte) {
 	part := &packedPart{}
 	p.packed = append(p.packed, part)
@@ -45,7 +45,7 @@ func (p *packing) add(raw []byte, before func([]byte) []byte) {
 	})
 }
 
-// wait returns what was added, compressed, in its order.
+// wait returns the compressed archives in the order in which they were added.
 func (p *packing) wait() (out [][]byte) {
 	p.done.Wait()
 	for _, part := range p.packed {

@@ -7,9 +7,9 @@ import (
 	"pando/internal/api"
 )
 
-// TrustCPIO returns the cpio with /pando/boot.json, made for one boot: what the node knows of its site before its first
-// request, and the token for it. It is not compressed, so it comes first in the initramfs, padded to a multiple of four
-// bytes. It has a secret; never log or cache it.
+// TrustCPIO returns the cpio with /pando/boot.json for one boot: what the node knows about its site before its first
+// request, and its boot token. It is not compressed, so it comes first in the initramfs, padded to a multiple of four
+// bytes. It contains a secret: never log or cache it.
 func TrustCPIO(cfg api.BootConfig) ([]byte, error) {
 	data, err := json.Marshal(cfg)
 	if err != nil {

@@ -11,11 +11,12 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// maxKernel bounds an unpacked kernel; Debian's of arm64 has 32 MB.
+// maxKernel bounds the size of an unpacked kernel in bytes; Debian's for arm64 has 32 MB.
 const maxKernel = 256 << 20
 
-// Read is a kernel as nodes get it. One of arm64 does not unpack itself, and has 32 MB where it was not
-// packed: iPXE for arm64 unpacks gzip. The packer is one whose version is pinned, so that a kernel keeps its name.
+// Read returns a kernel in the form that nodes load. It compresses a plain arm64 kernel, which does not unpack
+// itself, with gzip: iPXE for arm64 unpacks that. The compressor's version is pinned, so that the same kernel keeps
+// its digest.
 func Read(root *os.Root, k Kernel) ([]byte, error) {
 	data, err := readKernel(root, k.Path)
 	if err != nil || k.Architecture != "arm64" || string(data[4:8]) == "zimg" {
@@ -27,13 +28,13 @@ func Read(root *os.Root, k Kernel) ([]byte, error) {
 		return nil, err
 	}
 	_, err = z.Write(data)
-	err = errors.Join(err, z.Close()) // before its bytes are looked at
+	err = errors.Join(err, z.Close()) // before the buffer is read
 	return b.Bytes(), err
 }
 
 var gzipMagic = []byte{0x1f, 0x8b}
 
-// readKernel reads a kernel, and unpacks it: some distributions have that of arm64 packed with gzip.
+// readKernel reads a kernel and unpacks gzip, with which some distributions pack kernels for arm64.
 func readKernel(root *os.Root, name string) ([]byte, error) {
 	data, err := root.ReadFile(name)
 	if err != nil || !bytes.HasPrefix(data, gzipMagic) {
@@ -53,24 +54,25 @@ func readKernel(root *os.Root, name string) ([]byte, error) {
 	return data, nil
 }
 
-// isARM64 tells from the head of a kernel that it is one of arm64 (Linux, Documentation/arch/arm64/booting.rst), or
-// an EFI program that unpacks one (drivers/firmware/efi/libstub/zboot-header.S).
+// isARM64 reports from the head of a file whether it is a kernel for arm64 (Linux,
+// Documentation/arch/arm64/booting.rst) or an EFI program that unpacks one
+// (drivers/firmware/efi/libstub/zboot-header.S).
 func isARM64(head []byte) bool {
 	return len(head) > 64 &&
 		(string(head[56:60]) == "ARM\x64" || string(head[:2]) == "MZ" && string(head[4:8]) == "zimg")
 }
 
-// checkEFI looks whether UEFI can start a kernel of arm64, which has no other firmware here, and whether it is whole.
+// checkEFI checks that UEFI, the only firmware of arm64 nodes, can start a kernel, and that the file is complete.
 func checkEFI(r io.ReaderAt, size int64, k Kernel) error {
 	f, err := pe.NewFile(r)
 	magic := make([]byte, 2)
 	if _, e := r.ReadAt(magic, 0); e != nil ||
-		err == nil && string(magic) != "MZ" { // a bare object file, for package pe
+		err == nil && string(magic) != "MZ" { // pe.NewFile also accepts an object file without an MZ header
 		err = errors.New("it does not begin with MZ")
 	}
 	if err != nil {
 		return fmt.Errorf(
-			"/%s is no EFI program, or is cut off (%w): CONFIG_EFI_STUB makes one of a kernel",
+			"/%s is no EFI program, or is cut off (%w): build the kernel with CONFIG_EFI_STUB",
 			k.Path,
 			err,
 		)
@@ -79,7 +81,7 @@ func checkEFI(r io.ReaderAt, size int64, k Kernel) error {
 		return fmt.Errorf("/%s is an EFI program for machines of kind %#x, not for arm64", k.Path, f.Machine)
 	}
 	if len(f.Sections) == 0 {
-		return errors.New("/" + k.Path + " is an EFI program of nothing")
+		return errors.New("/" + k.Path + " is an EFI program without sections")
 	}
 	for _, s := range f.Sections {
 		if want := int64(s.Offset) + int64(s.Size); size < want {

@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// Given is a kernel that is not in the tree that has its modules.
+// Given is a kernel image whose modules are in a tree that does not have the image.
 type Given struct {
 	Release string
 	Image   []byte
 }
 
-// Copy copies kernel and modules from one tree to another and returns the release: that which is wanted, or for "" the
-// one that Find finds. What leads out of either is an error.
+// Copy copies kernel and modules from one tree to another and returns the release: want, or the one that Find finds
+// if want is "". A path that leads out of either tree is an error.
 func Copy(ctx context.Context, from, to, want string, given *Given) (release string, err error) {
 	src, err := os.OpenRoot(from)
 	if err != nil {
@@ -52,7 +52,7 @@ func Copy(ctx context.Context, from, to, want string, given *Given) (release str
 		modules = path.Join("lib/modules", given.Release)
 	}
 	target := path.Join("usr/lib/modules", given.Release)
-	if info, err := dst.Lstat("lib"); err == nil && info.IsDir() { // a tree in which /lib is not /usr/lib
+	if info, err := dst.Lstat("lib"); err == nil && info.IsDir() { // a tree in which /lib is no link to /usr/lib
 		target = path.Join("lib/modules", given.Release)
 	}
 	restore, err := makeWay(src, modules, dst, path.Dir(target), "boot")
@@ -72,8 +72,8 @@ func Copy(ctx context.Context, from, to, want string, given *Given) (release str
 	return given.Release, restore()
 }
 
-// makeWay makes directories, and returns what gives them, and those above, their times again: those that they had,
-// or that of the modules. The same tree and kernel are then the same version on another day.
+// makeWay makes directories and returns a function that restores the times of them and of those above: the old times,
+// or those of the modules for new directories. The same tree and kernel then give the same version on any day.
 func makeWay(src *os.Root, modules string, dst *os.Root, dirs ...string) (restore func() error, err error) {
 	like, err := src.Stat(modules)
 	if err != nil {
@@ -91,7 +91,7 @@ func makeWay(src *os.Root, modules string, dst *os.Root, dirs ...string) (restor
 			}
 		}
 	}
-	for _, at := range slices.Sorted(maps.Keys(times)) { // what is above comes first
+	for _, at := range slices.Sorted(maps.Keys(times)) { // parents come first
 		if at == "." {
 			continue
 		}
@@ -113,7 +113,8 @@ func makeWay(src *os.Root, modules string, dst *os.Root, dirs ...string) (restor
 	}, nil
 }
 
-// copyTree copies directories, files and links with modes and times, in place of what was there. All of it is root's.
+// copyTree copies directories, files and links with modes and times, and replaces what was at the target. Everything
+// is owned by root.
 func copyTree(ctx context.Context, src *os.Root, from string, dst *os.Root, to string) error {
 	if err := dst.RemoveAll(to); err != nil {
 		return err
@@ -163,7 +164,7 @@ func copyFile(src *os.Root, from string, dst *os.Root, to string) error {
 	return keepTimes(src, from, dst, to)
 }
 
-// keepTimes gives a copy the mode and time of what it is a copy of.
+// keepTimes gives a copy the mode and time of its original.
 func keepTimes(src *os.Root, from string, dst *os.Root, to string) error {
 	info, err := src.Stat(from)
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 	"pando/internal/image"
 )
 
-// FormatError means that the kernel of a tree cannot read the file system that is wanted.
+// FormatError means that the kernel of a tree cannot read the requested file system.
 type FormatError struct {
 	Kernel string
-	Format string   // what was wanted
-	Can    []string // what it can read
+	Format string   // requested file system
+	Can    []string // file systems that the kernel can read
 }
 
 func (e *FormatError) Error() string {
@@ -30,7 +30,7 @@ func (e *FormatError) Error() string {
 	)
 }
 
-// kernelOption is the option of the kernel's build by which it knows a file system.
+// kernelOption returns the kernel build option of a file system.
 func kernelOption(kind string) string {
 	if kind == image.Erofs {
 		return "CONFIG_EROFS_FS"
@@ -60,7 +60,7 @@ func FileSystems(tree, release string) (can, why []string) {
 
 func moduleGlob(tree, release, pattern string) (found []string) {
 	for _, dir := range []string{"usr/lib/modules", "lib/modules"} {
-		names, _ := fs.Glob(os.DirFS(filepath.Join(tree, dir)), release+"/"+pattern) // what cannot be read is not there
+		names, _ := fs.Glob(os.DirFS(filepath.Join(tree, dir)), release+"/"+pattern) // unreadable is missing
 		found = append(found, names...)
 	}
 	return found
@@ -75,7 +75,7 @@ func moduleFile(tree, release, name string) string {
 	return ""
 }
 
-// kernelConfig reads the options of a kernel's build; a tree without the file has none.
+// kernelConfig reads the build options of a kernel; it returns an empty map for a tree without that file.
 func kernelConfig(tree, release string) map[string]string {
 	out := map[string]string{}
 	for _, p := range []string{"boot/config-" + release, "usr/lib/modules/" + release + "/config"} {

@@ -17,7 +17,7 @@ import (
 	"pando/internal/systree"
 )
 
-// images lists the kernel images of a tree, the one to be preferred first. Distributions have them in /boot
+// images lists the kernel images of a tree, the preferred one first. Distributions have them in /boot
 // (vmlinuz-RELEASE; Alpine's vmlinuz-lts, Arch's vmlinuz-linux, Gentoo's kernel-RELEASE), beside their modules, or
 // where kernel-install puts them (/efi/TOKEN/RELEASE/linux).
 func images(root *os.Root) []Kernel {
@@ -63,7 +63,7 @@ func images(root *os.Root) []Kernel {
 	return out
 }
 
-// entries lists a directory of a tree by name, files before links to them.
+// entries lists a directory of a tree by name, with links after all files.
 func entries(root *os.Root, dir string) []fs.DirEntry {
 	out := systree.ReadDir(root, dir)
 	link := func(e fs.DirEntry) int { return int(e.Type() & fs.ModeSymlink) }
@@ -73,7 +73,7 @@ func entries(root *os.Root, dir string) []fs.DirEntry {
 	return out
 }
 
-// kernelName tells whether a file is named as kernels are, and which release the name says, if it does.
+// kernelName reports whether a file has a name that kernels have, and returns the release in the name, if any.
 func kernelName(name string) (named string, ok bool) {
 	for _, prefix := range []string{"vmlinuz", "vmlinux", "bzImage", "kernel", "Image", "linux"} {
 		if rest, ok := strings.CutPrefix(name, prefix); ok {
@@ -83,8 +83,8 @@ func kernelName(name string) (named string, ok bool) {
 	return "", false
 }
 
-// releaseOf reads the release of a kernel image from its header, for names say "lts" and "linux". An image of arm64 has
-// it nowhere but in its data: its name counts where there are modules of that name.
+// releaseOf reads the release of a kernel image from its header, because names may only say "lts" or "linux". An
+// arm64 image has the release only in its data, so its name counts if modules of that name exist.
 func releaseOf(root *os.Root, name, named string) string {
 	f, err := root.Open(name)
 	if err != nil {
@@ -92,7 +92,7 @@ func releaseOf(root *os.Root, name, named string) string {
 	}
 	defer f.Close()
 	head := make([]byte, 16<<10)
-	n, _ := io.ReadFull(f, head) // what is cut off is told by kernelArchitecture
+	n, _ := io.ReadFull(f, head) // kernelArchitecture reports a truncated file
 	head = head[:n]
 	switch {
 	case isBzImage(head):
@@ -108,8 +108,8 @@ func releaseOf(root *os.Root, name, named string) string {
 
 func isBzImage(head []byte) bool { return len(head) > 0x264 && string(head[0x202:0x206]) == "HdrS" }
 
-// bzImageRelease is the first word of the version that the header of a bzImage points to (Linux,
-// Documentation/arch/x86/boot.rst, kernel_version); "" if it has none.
+// bzImageRelease returns the release from the version string that the header of a bzImage points to (Linux,
+// Documentation/arch/x86/boot.rst, kernel_version), or "".
 func bzImageRelease(head []byte) string {
 	at := int(binary.LittleEndian.Uint16(head[0x20e:])) + 0x200
 	if at == 0x200 || at >= len(head) {
@@ -120,8 +120,8 @@ func bzImageRelease(head []byte) string {
 	return release
 }
 
-// bannerRelease finds "Linux version RELEASE" in a kernel of arm64. One that unpacks itself is unpacked for that where
-// it is packed with gzip or zstd (Linux, drivers/firmware/efi/libstub/zboot-header.S).
+// bannerRelease finds "Linux version RELEASE" in an arm64 kernel. A self-unpacking kernel is unpacked for that if it
+// is packed with gzip or zstd (Linux, drivers/firmware/efi/libstub/zboot-header.S).
 func bannerRelease(data []byte) string {
 	if string(data[4:8]) == "zimg" {
 		data = zbootPayload(data)
@@ -134,7 +134,7 @@ func bannerRelease(data []byte) string {
 		}
 		data = data[i+len(banner):]
 		release, _, ok := bytes.Cut(data[:min(len(data), 128)], []byte(" "))
-		if ok && len(release) > 0 && '0' <= release[0] && release[0] <= '9' { // and not the format "%s"
+		if ok && len(release) > 0 && '0' <= release[0] && release[0] <= '9' { // not the format string "%s"
 			return string(release)
 		}
 	}
@@ -153,7 +153,7 @@ func zbootPayload(data []byte) []byte {
 		if err != nil {
 			return nil
 		}
-		z.Multistream(false) // the size of the payload stands behind it
+		z.Multistream(false) // the payload is followed by its size
 		in = z
 	case strings.HasPrefix(kind, "zstd"):
 		z, err := zstd.NewReader(bytes.NewReader(data[from:from+size]), zstd.WithDecoderConcurrency(1))
@@ -165,18 +165,18 @@ func zbootPayload(data []byte) []byte {
 	default:
 		return nil
 	}
-	out, _ := io.ReadAll(io.LimitReader(in, maxKernel)) // what came before an error may have the banner
+	out, _ := io.ReadAll(io.LimitReader(in, maxKernel)) // what was unpacked before an error may have the banner
 	return out
 }
 
-// flavours are words in the release of a kernel that was built for something special: it lacks drivers, is slower, or
-// runs on some machines only.
+// flavours are words in the release of a kernel that was built for a special purpose: it lacks drivers, is slower, or
+// runs only on some machines.
 var flavours = []string{
 	"debug", "dbg", "kasan", "cloud", "virt", "kvm", "kvmsmall", "aws", "azure", "gcp", "gke", "ibm", "oracle", "xen",
 	"rt", "realtime", "lowlatency", "raspi", "rpi", "16k", "64k", "zfcpdump", "fips",
 }
 
-// specials tells of each release whether it was built for something special.
+// specials reports for each release whether it was built for a special purpose.
 func specials(list []Kernel) map[string]bool {
 	out := map[string]bool{}
 	all := releases(list)

@@ -13,18 +13,18 @@ import (
 	"strings"
 )
 
-// Kernel is the kernel found in a tree.
+// Kernel is a kernel that was found in a tree.
 type Kernel struct {
 	Path         string // relative to the tree
 	Release      string // uname -r
 	Architecture string // "amd64", "arm64"
 }
 
-// MissingError means that a tree cannot boot and what is missing.
+// MissingError means that a tree cannot boot, and says what is missing.
 type MissingError struct {
 	Tree    string
-	Missing string // what
-	Install string // which package brings it; "": none would
+	Missing string // what is missing
+	Install string // package that has it; "" if no package has
 }
 
 func (e *MissingError) Error() string {
@@ -35,12 +35,12 @@ func (e *MissingError) Error() string {
 	return text
 }
 
-// Find finds the kernel of a tree that nodes shall boot. It has both an image (see images) and modules; a plain flavour
-// comes before a special one, then the newest. The error is a *MissingError that says what is missing. No link is
-// followed out of the tree.
+// Find finds the kernel of a tree that nodes will boot. A kernel needs an image (see images) and modules. A plain
+// flavour is preferred to a special one, then the newest release. The error is a *MissingError. Links that lead out
+// of the tree are not followed.
 func Find(tree string) (Kernel, error) { return FindRelease(tree, "") }
 
-// FindRelease finds the kernel of a release, any for "".
+// FindRelease is Find for a given release; "" means any.
 func FindRelease(tree, release string) (Kernel, error) {
 	root, err := os.OpenRoot(tree)
 	if err != nil {
@@ -72,7 +72,7 @@ func FindRelease(tree, release string) (Kernel, error) {
 	return Kernel{}, &MissingError{tree, withoutModules(root, found), systree.KernelPackages(tree)}
 }
 
-// withoutModules says what is wrong in a tree none of whose kernels has modules.
+// withoutModules describes the fault of a tree that has kernels but modules for none of them.
 func withoutModules(root *os.Root, found []Kernel) string {
 	k := found[0]
 	text := "/" + k.Path
@@ -94,7 +94,7 @@ func releases(list []Kernel) []string {
 	return out
 }
 
-// Others lists the releases of the other kernels of a tree that nodes could boot.
+// Others lists the releases of the other bootable kernels of a tree.
 func Others(tree string, k Kernel) []string {
 	root, err := os.OpenRoot(tree)
 	if err != nil {
@@ -122,7 +122,7 @@ func hasModules(root *os.Root, release string) bool {
 	return false
 }
 
-// moduleReleases lists the releases whose modules a tree has.
+// moduleReleases lists the releases for which a tree has modules.
 func moduleReleases(root *os.Root) (out []string) {
 	for _, dir := range []string{"usr/lib/modules", "lib/modules"} {
 		for _, f := range systree.ReadDir(root, dir) {
@@ -135,8 +135,8 @@ func moduleReleases(root *os.Root) (out []string) {
 	return out
 }
 
-// kernelArchitecture reads it from the kernel image: Linux, Documentation/arch/x86/boot.rst and
-// Documentation/arch/arm64/booting.rst. It also finds a cut-off or foreign file.
+// kernelArchitecture reads the architecture from the kernel image (Linux, Documentation/arch/x86/boot.rst and
+// Documentation/arch/arm64/booting.rst). It returns an error for a truncated file, or for one that is no kernel.
 func kernelArchitecture(root *os.Root, k Kernel) (string, error) {
 	f, err := root.Open(k.Path)
 	if err != nil {
@@ -172,7 +172,7 @@ func kernelArchitecture(root *os.Root, k Kernel) (string, error) {
 	return "", fmt.Errorf("/%s is not a kernel image for amd64 or arm64", k.Path)
 }
 
-// checkBzImage compares what the header says with the file.
+// checkBzImage compares the size in the header with that of the file.
 func checkBzImage(head []byte, size int64, k Kernel) error {
 	le := binary.LittleEndian
 	sectors := int64(head[0x1f1])

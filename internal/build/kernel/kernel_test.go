@@ -75,7 +75,7 @@ func TestKernelOf(t *testing.T) {
 	}
 }
 
-// A link in a tree does not make the builder read the machine's own files.
+// TestKernelOfStaysInTheTree: a link in a tree cannot make the builder read the machine's own files.
 func TestKernelOfStaysInTheTree(t *testing.T) {
 	tree, outside := t.TempDir(), filepath.Join(t.TempDir(), "vmlinuz")
 	if err := os.WriteFile(outside, testkit.FakeKernel("6.1.0-1"), 0o644); err != nil {
@@ -92,7 +92,7 @@ func TestKernelOfStaysInTheTree(t *testing.T) {
 	}
 }
 
-// zboot is a kernel of arm64 that unpacks itself, with its banner in what it unpacks to.
+// zboot returns a self-unpacking kernel for arm64, whose compressed payload has the banner.
 func zboot(t *testing.T, kind string, pack func(*testing.T, []byte) []byte, release string) []byte {
 	t.Helper()
 	payload := pack(t, []byte(strings.Repeat("\x00", 9000)+"Linux version %s (%s)\x00Linux version "+release+
@@ -115,8 +115,8 @@ func zstded(t *testing.T, data []byte) []byte {
 	return z.EncodeAll(data, nil)
 }
 
-// TestKernelWhoseReleaseIsInItsHeader: distributions name kernels as they like; the modules are those of the release
-// that the kernel itself says.
+// TestKernelWhoseReleaseIsInItsHeader: distributions name kernel files in many ways. The release in the header
+// decides which modules belong to the kernel.
 func TestKernelWhoseReleaseIsInItsHeader(t *testing.T) {
 	image := slices.Concat(testkit.FakeARM64(t, pe.IMAGE_FILE_MACHINE_ARM64), []byte("Linux version 6.6.31-0-lts (x)"))
 	for name, c := range map[string]struct {
@@ -158,7 +158,7 @@ func TestKernelWhoseReleaseIsInItsHeader(t *testing.T) {
 	}
 }
 
-// TestKernelOfSeveral: a plain kernel is taken before one that was built for something special, then the newest.
+// TestKernelOfSeveral: a plain kernel is preferred to one for a special purpose, then the newest.
 func TestKernelOfSeveral(t *testing.T) {
 	for want, others := range map[string][]string{
 		"6.8.5-301.fc40.x86_64":   {"6.8.5-301.fc40.x86_64+debug", "6.8.4-300.fc40.x86_64"},

@@ -4,7 +4,7 @@ import "pando/internal/imagefs"
 
 // CarryOver translates the order of a pack from one version to another, by file path and offset; directories count as
 // files. A block of inodes becomes the blocks with the same files' inodes. Blocks of files that the new version lacks
-// are left out; new files are not known.
+// are left out. Files that only the new version has are not added.
 func CarryOver(order Order, from, to *imagefs.Map) Order {
 	c := carrier{from: from, to: to, seen: map[uint32]bool{}}
 	before := int64(0)

@@ -13,14 +13,14 @@ import (
 	"pando/internal/imagefs"
 )
 
-// updated is a file of one release and of the next.
+// updated is a file in one release and in the next.
 type updated struct {
 	old, new imagefs.File
 	gone     bool
 }
 
-// desktopUpdate makes the files of a desktop's root, and of the next release of it: some are gone, some are new,
-// programs have other sizes and libraries other names, and so nothing lies where it did.
+// desktopUpdate makes the files of a desktop's root, and of the next release: some are removed, some are new, programs
+// have other sizes and libraries other names, so all positions change.
 func desktopUpdate(rng *rand.Rand) []updated {
 	var out []updated
 	for i := range 60_000 {
@@ -45,8 +45,7 @@ func desktopUpdate(rng *rand.Rand) []updated {
 	return out
 }
 
-// layOut places files: inodes in front, 64 in a block, then what is in the files. It returns where the file system
-// ends.
+// layOut places files: first inodes, 64 in a block, then contents. It returns the end of the file system.
 func layOut(first uint32, files []*imagefs.File) (end uint32) {
 	end = first + uint32(len(files)+63)/64
 	for i, f := range files {
@@ -64,7 +63,8 @@ func mapFiles(end uint32, files []*imagefs.File) *imagefs.Map {
 	return imagefs.NewMap(int64(end)*chunk.BlockSize, list)
 }
 
-// desktopBoot reads parts of a tenth of the files, in any order, and before each the block with its inode.
+// desktopBoot returns a boot that reads parts of a tenth of the files, in any order, and before each the block with its
+// inode.
 func desktopBoot(rng *rand.Rand, files []updated) (blocks []uint32) {
 	seen := map[uint32]bool{}
 	read := func(b uint32) {
@@ -87,9 +87,9 @@ func desktopBoot(rng *rand.Rand, files []updated) (blocks []uint32) {
 	return blocks
 }
 
-// The order of a desktop's pack, 375 MB of blocks that are 122 MB in pieces, is carried over to the next release of
-// the image: each block of a file that is still there becomes the same block of that file, in the same order, and
-// blocks of inodes those that hold the same files' inodes. The result fits into a map.
+// The order of a desktop's pack is carried over to the next release. Each block of a file that still exists becomes the
+// same block of that file, in the same order; blocks of inodes become those with the same files' inodes. The result
+// fits into a map.
 func TestCarryOverOfADesktop(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 5))
 	files := desktopUpdate(rng)
@@ -139,7 +139,7 @@ func TestCarryOverOfADesktop(t *testing.T) {
 	)
 }
 
-// carriedByHand finds the blocks without a RootMap: it knows which file each block was of.
+// carriedByHand computes the expected blocks without a file map: it knows the file of each block.
 func carriedByHand(files []updated, end uint32, boot []uint32, booted int64) (out []uint32, outBooted int64) {
 	owner, inodes := make([]int, end), map[uint32][]int{}
 	for i, f := range files {
@@ -175,7 +175,7 @@ func carriedByHand(files []updated, end uint32, boot []uint32, booted int64) (ou
 	return out, outBooted
 }
 
-// packOfPieces is a pack of an order in pieces of 256 KiB that have a third of that on the wire.
+// packOfPieces returns a pack of an order in pieces of 256 KiB that have a third of that on the wire.
 func packOfPieces(o Order) bootpack.Map {
 	p := bootpack.Map{Version: image.Version([]byte("v")), Sequence: 1, Extents: o.Extents, Booted: 1}
 	for left := o.Blocks(); left > 0; left -= 64 {

@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever pieces there are: those that are kept have at most a quarter of unused blocks, and together at most what
-// is allowed; and of those that are not, none with fewer unused blocks would have fitted.
+// For any pieces: each kept one has at most a quarter of unused blocks, and all together at most the limit. No piece
+// that was left out has fewer unused blocks and would have fitted.
 func TestChoose(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var pieces []*keptPiece

@@ -9,8 +9,7 @@ import (
 	"pando/internal/store"
 )
 
-// ChunkBytes is the size of the blocks of an order on the wire without a pack: the stored bytes of every chunk that has
-// one of them.
+// ChunkBytes returns the stored bytes of all chunks that have a block of an order: what a boot fetches without a pack.
 func ChunkBytes(ctx context.Context, d *store.Dir, m image.Manifest, order Order) (int64, error) {
 	root, err := imagefs.Open(ctx, d, m)
 	if err != nil {

@@ -11,39 +11,39 @@ import (
 	"pando/internal/image/bootpack"
 )
 
-// A new pack keeps a piece of the pack before while at most a quarter of it is blocks that it does not use, and
-// while what is unused in all kept pieces is at most a thirty-second of the new pack: who has no piece yet receives
-// these for nothing. See docs/adr/0053-rules-of-the-swarm.md.
+// A new pack keeps a piece of the pack before if at most 1/unusedOfPiece of its blocks are unused, and while all unused
+// blocks are at most 1/UnusedOfAll of the new pack: a node without pieces receives them in vain. See
+// docs/adr/0053-rules-of-the-swarm.md.
 const (
 	unusedOfPiece = 4
 	UnusedOfAll   = 32
 )
 
-// keptPieces are pieces of the pack before that are pieces of the new one.
+// keptPieces are the pieces of the pack before that the new one keeps.
 type keptPieces struct {
 	pieces []pieceOf
-	blocks map[uint32]bool // of the root, that they have
+	blocks map[uint32]bool // blocks of the root that the pieces have
 }
 
-// keptPiece is a piece of the pack before, and what the new pack would use of it.
+// keptPiece is a piece of the pack before, with what the new pack would use of it.
 type keptPiece struct {
 	chunk.Entry
 	first  int64
-	blocks []uint32 // for each of its blocks the one of the root that is the same; UnusedBlock: none
+	blocks []uint32 // for each of its blocks the equal block of the root; UnusedBlock: none
 	unused int
 }
 
-// slot is a block of a piece.
+// slot is the position of a block in a piece.
 type slot struct {
 	piece *keptPiece
 	at    int
 }
 
-// keep finds the pieces of the pack before that the new one keeps. A block is the same where its bytes are,
-// wherever it lies in the root.
+// keep chooses the pieces of the pack before that the new one keeps. Blocks are compared by their bytes, so a block may
+// have moved in the root.
 func (b *maker) keep(ctx context.Context, root blockReader) (k keptPieces, err error) {
 	if b.Before == nil || OrderOf(*b.Before).grain() != b.Order.grain() {
-		return k, nil // a pack with pieces of another size
+		return k, nil // the pack before has pieces of another size
 	}
 	pieces, slots := b.before(ctx)
 	if err := assign(slots, root, b.Order); err != nil {
@@ -55,7 +55,7 @@ func (b *maker) keep(ctx context.Context, root blockReader) (k keptPieces, err e
 	for _, p := range choose(pieces, int(b.Order.Blocks())/UnusedOfAll) {
 		piece := p.pieceOf()
 		if room -= bootpack.PieceSize + extentMost*len(piece.extents); room < 0 {
-			break // the map has no room for more
+			break // the map is full
 		}
 		k.pieces = append(k.pieces, piece)
 		kept, unused = kept+int64(p.StoredSize), unused+p.unused
@@ -86,8 +86,8 @@ func (b *maker) keep(ctx context.Context, root blockReader) (k keptPieces, err e
 	return k, ctx.Err()
 }
 
-// before reads the pieces of the pack before, and lists their blocks by digest. A piece that is gone or damaged is
-// not kept.
+// before reads the pieces of the pack before, and lists their blocks by digest. It leaves out missing or damaged
+// pieces.
 func (b *maker) before(ctx context.Context) (pieces []*keptPiece, slots map[[32]byte][]slot) {
 	slots = map[[32]byte][]slot{}
 	seen := map[chunk.ID]bool{}
@@ -113,7 +113,7 @@ func (b *maker) before(ctx context.Context) (pieces []*keptPiece, slots map[[32]
 	return pieces, slots
 }
 
-// assign gives each block of an order a place in a piece that has it, if there is one that no other block has.
+// assign assigns each block of an order to a free slot with the same bytes, if there is one.
 func assign(slots map[[32]byte][]slot, root blockReader, order Order) error {
 	raw := make([]byte, chunk.BlockSize)
 	for place, b := range order.Each() {
@@ -131,7 +131,7 @@ func assign(slots map[[32]byte][]slot, root blockReader, order Order) error {
 	return nil
 }
 
-// take gives the slot to a block of the root, which has that place in the order.
+// take assigns the slot to block b of the root, which has that place in the order.
 func (s slot) take(b uint32, place int64) {
 	if s.piece.unused == len(s.piece.blocks) {
 		s.piece.first = place
@@ -140,7 +140,8 @@ func (s slot) take(b uint32, place int64) {
 	s.piece.unused--
 }
 
-// choose picks the pieces that are kept, those with the least unused blocks first, while all have at most so many.
+// choose returns the pieces to keep, those with the smallest unused share first, with at most most unused blocks in
+// all.
 func choose(pieces []*keptPiece, most int) []*keptPiece {
 	pieces = slices.DeleteFunc(pieces, func(p *keptPiece) bool { return p.unused*unusedOfPiece > len(p.blocks) })
 	slices.SortStableFunc(

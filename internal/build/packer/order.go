@@ -13,17 +13,17 @@ import (
 // Recording is what one boot read, and when it had booted.
 type Recording struct {
 	Reads  []trace.Read
-	Booted time.Duration // since the device was attached; 0: not known, all of it counts as the boot
-	Beyond bool          // it went on until a mark that comes later than the end of others
+	Booted time.Duration // since the device was attached; 0: not known, all reads count as the boot
+	Beyond bool          // it continued until a mark after the usual end of a recording
 }
 
-// Order is the blocks of a boot pack in the order in which they shall come.
+// Order is the blocks of a boot pack in the order in which they are sent.
 type Order struct {
 	Extents []bootpack.Extent
-	Booted  int64 // the first so many blocks are read until the boot has booted
+	Booted  int64 // the first Booted blocks are read until the boot has booted
 }
 
-// Blocks is the number of blocks.
+// Blocks returns the number of blocks.
 func (o Order) Blocks() int64 {
 	n := int64(0)
 	for _, e := range o.Extents {
@@ -32,7 +32,7 @@ func (o Order) Blocks() int64 {
 	return n
 }
 
-// Each gives the blocks, and the place of each.
+// Each yields the place and the number of each block.
 func (o Order) Each() iter.Seq2[int64, uint32] {
 	return func(yield func(int64, uint32) bool) {
 		place := int64(0)
@@ -52,22 +52,23 @@ func (o *Order) add(block uint32) {
 	o.Extents = bootpack.AppendExtent(o.Extents, bootpack.Extent{Start: block, Blocks: 1})
 }
 
-// touch is when boots read a block first.
+// touch records the first reads of a block.
 type touch struct {
 	block uint32
 	at    []int // for each boot that read it: blocks that the boot had read before that request
 	late  int   // boots that read it after they had booted
-	far   int   // boots that read it and were recorded beyond the end of others
-	place int   // the median of at
+	far   int   // boots that read it and whose recording is Beyond
+	place int   // median of at
 }
 
-// Merge joins recordings of one version. A block is in when at least half of the boots read it: of two boots, what
-// either read; of more, not what one of them did alone, be it odd hardware or a node that lies. Blocks come in the
-// order of the median place at which boots read them first. The place is that of the whole request, so that what
-// boots read at once stays together where their order differs otherwise.
+// Merge joins recordings of one version:
 //
-// Of what is read after booted, half of those boots decide that were recorded beyond the end of the others, if
-// there are any: the others may have read it when nobody looked any more.
+//   - A block is in if at least half of the boots read it. Of two boots that is all that either read; of
+//     more, not what a single boot read, such as on unusual hardware or by a node that lies.
+//   - A block that most boots read after they had booted is also in if at least half of the Beyond
+//     recordings have it, because the other recordings ended earlier.
+//   - Blocks are ordered by the median place at which boots read them first. The place is that of the
+//     whole request, so that the blocks of one request stay together.
 func Merge(recordings []Recording) Order {
 	touches, beyond := map[uint32]*touch{}, 0
 	for _, r := range recordings {
@@ -97,7 +98,7 @@ func Merge(recordings []Recording) Order {
 	return o
 }
 
-// rank is 1 for what most boots read only after they had booted.
+// rank returns 1 for a block that most boots read only after they had booted, else 0.
 func (t *touch) rank() int {
 	if 2*t.late > len(t.at) {
 		return 1
@@ -130,17 +131,17 @@ func (r Recording) touch(touches map[uint32]*touch) {
 	}
 }
 
-// Fit says how well a pack serves a boot, in blocks.
+// Fit tells how well a pack serves a boot, in blocks.
 type Fit struct {
-	Hits        int64 // read, and in the pack
-	Misses      int64 // read, and not in the pack
-	Wasted      int64 // in the pack for the time until booted, and not read
-	WastedLater int64 // in the pack for the time after that, and not read: not every boot goes on for as long
+	Hits        int64 // blocks read that are in the pack
+	Misses      int64 // blocks read that are not in the pack
+	Wasted      int64 // blocks in the pack until booted that were not read
+	WastedLater int64 // blocks in the pack after booted that were not read: not every boot continues for so long
 }
 
 // FitOf compares a pack with what one boot read.
 func FitOf(pack Order, reads []trace.Read) Fit {
-	f, left := Fit{}, map[uint32]*int64{} // where a block counts that is not read; nil: it was
+	f, left := Fit{}, map[uint32]*int64{} // counter of each block that was not read; nil: it was read
 	for _, e := range pack.Extents {
 		for b := e.Start; uint64(b) < e.End(); b++ {
 			if left[b] = &f.WastedLater; int64(len(left)) <= pack.Booted {

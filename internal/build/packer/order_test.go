@@ -47,7 +47,7 @@ func TestMerge(t *testing.T) {
 			Order{Extents: []bootpack.Extent{{Start: 1, Blocks: 1}, {Start: 3, Blocks: 1}, {Start: 2, Blocks: 1}},
 				Booted: 3},
 		},
-		// Two services that start at once: their requests keep together, though the blocks' places interleave.
+		// Two services start at once: the blocks of a request stay together, though the places interleave.
 		"requests keep together": {
 			[]Recording{
 				{Reads: []trace.Read{read(100, 32, 0), read(500, 32, 0)}},
@@ -55,7 +55,7 @@ func TestMerge(t *testing.T) {
 			},
 			Order{Extents: []bootpack.Extent{{Start: 100, Blocks: 32}, {Start: 500, Blocks: 32}}, Booted: 64},
 		},
-		// Nobody looked at what the first two read so late.
+		// The first two recordings ended before these reads.
 		"what was recorded beyond the end of others": {
 			[]Recording{
 				{Reads: []trace.Read{read(1, 1, 5), read(3, 1, 11)}, Booted: 10 * time.Second},
@@ -142,7 +142,7 @@ func TestCarryOver(t *testing.T) {
 		{
 			Start:  0,
 			Blocks: 2,
-		}, {Start: 5, Blocks: 1}, {Start: 111, Blocks: 1}, // what was cut off is left out, and so is what is gone
+		}, {Start: 5, Blocks: 1}, {Start: 111, Blocks: 1}, // blocks that were cut off or removed are left out
 		{Start: 2, Blocks: 2},   // the block of inodes became two
 		{Start: 131, Blocks: 1}, // the library of the next release
 		{Start: 140, Blocks: 1}, // the module of the same release; of another, two would do

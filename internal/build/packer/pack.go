@@ -27,25 +27,25 @@ type Options struct {
 	Manifest image.Manifest
 	Class    string // hardware class, "" for all
 	Order    Order
-	Boots    int          // read traces behind Order; 0: it was carried over
-	Traced   time.Time    // when these were listed: what came later is not in Order; zero: when packing began
-	From     fleet.Digest // the version that it was carried over from
-	// the pack that nodes have so far, whose pieces are kept where they fit; nil: there is none
+	Boots    int          // number of read traces in Order; 0: it was carried over
+	Traced   time.Time    // when the traces were listed; later ones are not in Order; zero: when packing begins
+	From     fleet.Digest // version that Order was carried over from
+	// Before is the pack that nodes have so far, whose pieces are kept where they fit; nil: none.
 	Before *bootpack.Map
-	Done   func(raw int64)  // told how many raw bytes are packed; nil: nobody is
-	Log    *slog.Logger     // nil: nothing is logged
+	Done   func(raw int64)  // called with the raw bytes packed so far; may be nil
+	Log    *slog.Logger     // nil: no log
 	Now    func() time.Time // nil: time.Now
 }
 
 // ErrNothing means that an order has no block with bytes.
 var ErrNothing = errors.New("no block of the order has bytes")
 
-// batchBytes is how much of a pack is kept in memory until it is stored. The store's lock is held for one batch at a
-// time, so that an image build waits for seconds and not for the whole of it.
+// batchBytes is how much of a pack is kept in memory before it is stored. The store's lock is held for one batch at a
+// time, so that an image build waits for seconds only.
 const batchBytes = 16 << 20
 
 // Make makes a boot pack of a version, stores its pieces and its map, and records it beside the manifest. If it is
-// interrupted it leaves unused pieces, and the old pack.
+// interrupted it leaves unused pieces, and the old pack remains.
 func Make(ctx context.Context, opt Options) (bootpack.Record, error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
@@ -67,17 +67,17 @@ func Make(ctx context.Context, opt Options) (bootpack.Record, error) {
 	return r, nil
 }
 
-// maker is one run of Pack.
+// maker is one call of Make.
 type maker struct {
 	Options
 	enc    *pieceEncoder
-	memory *rawdigest.Cache // read only; see flush
+	memory *rawdigest.Cache // not modified outside of flush
 
-	raw    int64 // bytes that were packed so far
+	raw    int64 // bytes packed so far
 	proofs chunk.FastDigests
-	batch  [][]byte // stored bytes that wait for the store
+	batch  [][]byte // stored bytes not in the store yet
 	bytes  int
-	known  map[[32]byte]chunk.Entry // of the batch, by raw digest
+	known  map[[32]byte]chunk.Entry // entries of the batch, by raw digest
 }
 
 func (b *maker) run(ctx context.Context) (r bootpack.Record, err error) {
@@ -115,8 +115,8 @@ func (b *maker) run(ctx context.Context) (r bootpack.Record, err error) {
 	})
 }
 
-// piece packs a piece unless the store has it, from an earlier recording or from another version, and appends it to
-// others. What is too large as it is sent becomes several.
+// piece compresses a piece, unless the store has it from an earlier recording or another version, and appends its
+// entry. A piece whose compressed size is too large becomes several.
 func (b *maker) piece(ctx context.Context, to []chunk.Entry, raw []byte) ([]chunk.Entry, error) {
 	digest := rawdigest.Sum(raw)
 	e, ok := b.known[digest]
@@ -159,7 +159,7 @@ func (b *maker) piece(ctx context.Context, to []chunk.Entry, raw []byte) ([]chun
 	return to, b.flush(ctx)
 }
 
-// prove notes the proof of a piece, which stored is the bytes of, unless the store has them already.
+// prove notes the fast digest of a piece. stored is the piece's bytes; nil: they are read from the store.
 func (b *maker) prove(ctx context.Context, id chunk.ID, stored []byte) (err error) {
 	if _, ok := b.proofs[id]; ok {
 		return nil
@@ -173,7 +173,7 @@ func (b *maker) prove(ctx context.Context, id chunk.ID, stored []byte) (err erro
 	return nil
 }
 
-// waiting reports whether a piece is in the batch that is not stored yet.
+// waiting reports whether a piece is in the batch and not stored yet.
 func (b *maker) waiting(id chunk.ID) bool {
 	for _, e := range b.known {
 		if e.ID == id {
@@ -183,8 +183,8 @@ func (b *maker) waiting(id chunk.ID) bool {
 	return false
 }
 
-// flush stores what is waiting and remembers it. The store's lock is held. The memory is read anew: another process may
-// have added to it.
+// flush stores the batch and saves its raw digests. The caller holds the store's lock. The digests are read again
+// first, because another process may have added some.
 func (b *maker) flush(ctx context.Context) error {
 	w := b.Store.NewWriter()
 	defer w.Close()
@@ -220,7 +220,7 @@ func (b *maker) publish(ctx context.Context, p bootpack.Map) (r bootpack.Record,
 		return r, err
 	}
 	for _, e := range p.Pieces {
-		// The lock was free between batches: what another pack had may have been collected meanwhile.
+		// The lock was free between batches, so a piece of another pack may have been collected.
 		if _, ok := b.Store.Stat(e.ID); !ok && !b.waiting(e.ID) {
 			return r, fmt.Errorf("piece %s was removed meanwhile", e.ID)
 		}

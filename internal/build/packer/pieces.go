@@ -3,6 +3,7 @@ package packer
 import (
 	"cmp"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -10,31 +11,28 @@ import (
 	"pando/internal/image/bootpack"
 )
 
-// grain says where a piece ends: once it has as many bytes as least, before a block whose digest begins with a byte
-// that has no bit in common with border, so that a recording that differs in one place shares what follows; at most
-// bytes in any case. That makes about twice as many bytes as least on average. A piece of several blocks that has
-// more than stored bytes as it is sent is cut into equal parts.
+// grain says where pieces end: after least bytes, at a block whose digest selects it (no bit in common with border),
+// and at most bytes at the latest. So recordings that differ slightly share later pieces. Pieces average about twice
+// least. A piece of several blocks with more than stored compressed bytes is cut into equal parts.
 type grain struct {
 	least, most int
 	border      byte
 	stored      int
 }
 
-// A storm is as fast as nodes pass pieces on, and one piece that is four times the usual one holds up all boots,
-// which need it in its turn: see docs/adr/0053-rules-of-the-swarm.md. Pieces of 256 KiB raw serve a server, whose
-// boot reads 60 MB: 1 MiB would save 3 % of the bytes, and a read that waits for a piece would wait four times as
-// long. A desktop's boot reads ten times as much, in 2,000 of them; twice as large they halve what nodes tell each
-// other and the tracker, and the storm still has four times as many as a server's.
+// fine is for packs of servers, coarse for packs of desktops, whose boots read ten times as much. Small pieces are
+// passed on sooner, and one large piece delays all boots. Large pieces need fewer messages. See
+// docs/adr/0053-rules-of-the-swarm.md.
 func fine() grain { return grain{least: 128 << 10, most: 512 << 10, border: 0xf8, stored: 64 << 10} }
 
 func coarse() grain {
 	return grain{least: 256 << 10, most: chunk.MaxRaw, border: 0xfc, stored: 192 << 10}
 }
 
-// coarseFrom is from how many raw bytes on a pack has coarse pieces.
+// coarseFrom is the size in raw bytes from which a pack has coarse pieces.
 const coarseFrom = 192 << 20
 
-// grain is how an order is cut.
+// grain returns how an order is cut.
 func (o Order) grain() grain {
 	if o.Blocks()*chunk.BlockSize < coarseFrom {
 		return fine()
@@ -42,21 +40,21 @@ func (o Order) grain() grain {
 	return coarse()
 }
 
-// parts is how many parts a piece is cut into because of what it has as it is sent.
+// parts returns into how many parts a piece is cut because of its compressed size.
 func (g grain) parts(raw, stored int) int {
 	return min((stored+g.stored-1)/g.stored, raw/chunk.BlockSize)
 }
 
-// pieceOf is a piece of a pack that is being made.
+// pieceOf is a piece of a new pack.
 type pieceOf struct {
 	chunk.Entry
-	first   int64             // place in the order of the first of its blocks
-	extents []bootpack.Extent // its blocks, as they lie in it
+	first   int64             // place in the order of its first block
+	extents []bootpack.Extent // its blocks, in the order in the piece
 }
 
 // blockReader reads the blocks of a root file system.
 type blockReader interface {
-	// Block reads block n into b, and says whether it has bytes: zeros have no object.
+	// Block reads block n into b. ok is false for a block of zeros, which has no object.
 	Block(b []byte, n uint32) (ok bool, err error)
 }
 
@@ -64,18 +62,18 @@ type blockReader interface {
 type cutter struct {
 	grain
 	root blockReader
-	kept keptPieces                              // pieces that are there, and what they have of the order
-	emit func(raw []byte) ([]chunk.Entry, error) // makes pieces, mostly one; raw is used again after it
+	kept keptPieces                              // kept pieces of the pack before, and their blocks
+	emit func(raw []byte) ([]chunk.Entry, error) // makes one or more pieces; raw is reused afterwards
 
 	raw    []byte
-	blocks Order // that raw has
+	blocks Order // blocks in raw
 	first  int64
 	pieces []pieceOf
-	runs   int // extents of pieces
+	runs   int // number of extents of pieces
 }
 
-// cut cuts the blocks of an order, and says how many pieces a boot needs until it has booted. Zeros and what is
-// beyond the end are left out. Pieces come in the order in which the first of their blocks does.
+// cut cuts the blocks of an order into pieces, ordered by the place of their first block. It leaves out zeros and
+// blocks beyond the end. booted is how many pieces a boot needs until it has booted.
 func (c *cutter) cut(order Order) (booted int, err error) {
 	for _, p := range c.kept.pieces {
 		c.add(p)
@@ -109,15 +107,15 @@ func (c *cutter) add(p pieceOf) {
 	c.runs += len(p.extents)
 }
 
-// full tells that the map has no room for more. What comes last is left out.
+// full reports that the map has no room for more. The last blocks of the order are then left out.
 func (c *cutter) full() bool {
 	return mapRoom-bootpack.PieceSize*(len(c.pieces)+2*c.most/c.stored)-extentMost*(c.runs+len(c.blocks.Extents)+1) < 0
 }
 
 const (
-	// what the largest map has for pieces and extents, besides its header and a hardware class, in bytes
+	// Bytes of the largest map for pieces and extents, without its header and hardware class.
 	mapRoom    = bootpack.MaxSize - 128
-	extentMost = 10 // that an extent takes of it
+	extentMost = 10 // most bytes of an extent in the map
 )
 
 func (c *cutter) take(b uint32, place int64, block []byte) error {
@@ -138,7 +136,7 @@ func (c *cutter) take(b uint32, place int64, block []byte) error {
 	return nil
 }
 
-// end makes pieces of the blocks that were gathered. Those of one gathering stay in their order.
+// end makes pieces of the gathered blocks. They stay in their order.
 func (c *cutter) end() error {
 	if len(c.raw) == 0 {
 		return nil
@@ -160,7 +158,7 @@ func (c *cutter) end() error {
 	return nil
 }
 
-// joined are the extents of pieces, one after the other.
+// joined returns the entries and the extents of pieces, in order.
 func joined(pieces []pieceOf) (entries []chunk.Entry, extents []bootpack.Extent) {
 	for _, p := range pieces {
 		entries = append(entries, p.Entry)
@@ -171,8 +169,7 @@ func joined(pieces []pieceOf) (entries []chunk.Entry, extents []bootpack.Extent)
 	return entries, extents
 }
 
-// unpacked is the entry of a piece, checked against what it was made of: pieces come from another program than the
-// one that will unpack them.
+// unpacked returns the entry of a piece after checking that it unpacks to raw: another program may have compressed it.
 func unpacked(d *chunk.Decoder, raw, stored []byte, codec chunk.Codec) (chunk.Entry, error) {
 	e := chunk.Entry{RawSize: len(raw), StoredSize: len(stored), Codec: codec, ID: chunk.Sum(stored)}
 	back := make([]byte, len(raw))
@@ -180,12 +177,12 @@ func unpacked(d *chunk.Decoder, raw, stored []byte, codec chunk.Codec) (chunk.En
 		return e, err
 	}
 	if sha256.Sum256(back) != sha256.Sum256(raw) {
-		return e, fmt.Errorf("packed and unpacked it differs")
+		return e, errors.New("the compressed piece unpacks to other bytes")
 	}
 	return e, e.Check()
 }
 
-// OrderOf reads the blocks of a pack back as an order.
+// OrderOf returns the blocks of a pack as an order.
 func OrderOf(p bootpack.Map) Order {
 	var o Order
 	for i, e := range p.Placed() {

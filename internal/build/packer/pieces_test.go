@@ -13,7 +13,7 @@ import (
 	"pando/internal/image/bootpack"
 )
 
-// With zstd, without it, and with a zstd that is broken, a piece is one that nodes can unpack.
+// With zstd, without it, and with a broken zstd, nodes can unpack the piece.
 func TestPieceEncoder(t *testing.T) {
 	program, err := exec.LookPath("zstd")
 	if err != nil {
@@ -54,14 +54,14 @@ func TestPieceEncoder(t *testing.T) {
 	}
 }
 
-// More than the map has room for is left out at the end, and the pack is made.
+// Blocks that the map has no room for are left out at the end, and the pack is made.
 func TestPackOfVeryMuch(t *testing.T) {
 	for _, g := range []grain{fine(), coarse()} {
 		testFull(t, g)
 	}
 }
 
-// blocksAlike is a root file system whose blocks are all alike, and no border between pieces.
+// blocksAlike is a root file system whose blocks are all equal, with no border between pieces.
 type blocksAlike struct{}
 
 func (blocksAlike) Block(b []byte, _ uint32) (bool, error) {
@@ -75,7 +75,7 @@ func testFull(t *testing.T, g grain) {
 		return []chunk.Entry{{RawSize: len(raw), StoredSize: 1, Codec: chunk.Zstd, ID: chunk.Sum(nil)}}, nil
 	}}
 	var order Order
-	for i := range uint32(45_000) { // the same blocks again and again, never two that follow one another
+	for i := range uint32(45_000) { // the same blocks again and again, never two in a row
 		order.Extents = append(order.Extents, bootpack.Extent{Start: i % 2 * 2, Blocks: 1})
 	}
 	if _, err := c.cut(order); err != nil {
@@ -93,8 +93,7 @@ func testFull(t *testing.T, g grain) {
 	}
 }
 
-// The pack of a server has pieces as they always were, and that of a desktop, whose boot reads ten times as much,
-// fewer for it.
+// A server's pack has fine pieces. A desktop's pack, whose boot reads ten times as much, has coarse ones.
 func TestGrain(t *testing.T) {
 	for mega, want := range map[int]grain{62: fine(), 191: fine(), 192: coarse(), 400: coarse()} {
 		o := Order{Extents: []bootpack.Extent{{Blocks: uint32(mega << 20 / chunk.BlockSize)}}}

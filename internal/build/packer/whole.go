@@ -23,8 +23,8 @@ func MakeWhole(ctx context.Context, opt Options) (bootpack.Record, error) {
 	return Make(ctx, opt)
 }
 
-// wholeOrder is all of a file system, as a node reads it ahead: what describes files first, then their bytes,
-// directory by directory by their names. A file system of a kind that is not understood comes as it lies.
+// wholeOrder returns all blocks in the order in which a node reads an extension ahead: first what describes files, then
+// their contents, by directory and name. A file system of an unknown kind is ordered by block number.
 func wholeOrder(ctx context.Context, opt Options) (Order, error) {
 	at, err := imagefs.ReadMap(ctx, opt.Store, opt.Manifest)
 	if ctx.Err() != nil {
@@ -57,7 +57,7 @@ func whole(m *imagefs.Map) Order {
 	slices.SortStableFunc(files, func(a, b imagefs.File) int { return asWalked(a.Path, b.Path) })
 	for _, f := range files {
 		for b := range f.Blocks {
-			if taken[f.Start+b] { // else it is of a second name of a file
+			if taken[f.Start+b] { // otherwise it was added under another name of the file
 				taken[f.Start+b] = false
 				o.add(f.Start + b)
 			}
@@ -67,7 +67,7 @@ func whole(m *imagefs.Map) Order {
 	return o
 }
 
-// asWalked compares paths in the order in which filepath.WalkDir comes to them.
+// asWalked compares paths in the order of filepath.WalkDir.
 func asWalked(a, b string) int {
 	return slices.Compare(strings.Split(a, "/"), strings.Split(b, "/"))
 }

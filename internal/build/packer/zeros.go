@@ -10,8 +10,8 @@ import (
 	"pando/internal/trace"
 )
 
-// WithoutZeros removes blocks of zeros from recordings of one version. Neither a pack nor a chunk has them, so they
-// must not count where recordings are compared with packs.
+// WithoutZeros removes blocks of zeros from recordings of one version. Neither packs nor chunks contain them, so they
+// must not count when recordings are compared with packs.
 func WithoutZeros(ctx context.Context, d *store.Dir, m image.Manifest, recordings []Recording) ([]Recording, error) {
 	root, err := imagefs.Open(ctx, d, m)
 	if err != nil {
@@ -29,7 +29,7 @@ func WithoutZeros(ctx context.Context, d *store.Dir, m image.Manifest, recording
 	return out, nil
 }
 
-// appendStored appends the parts of a read that have an object.
+// appendStored appends the parts of a read that are stored in objects.
 func appendStored(r *imagefs.Reader, reads []trace.Read, read trace.Read) ([]trace.Read, error) {
 	for at, end := int64(read.Start), min(int64(read.End()), r.Size()/chunk.BlockSize); at < end; {
 		e, start, err := r.Entry(at * chunk.BlockSize)

@@ -45,7 +45,7 @@ func (b *Maker) Apply(ctx context.Context) error {
 const aptInstall = "apt-get -q -y --no-install-recommends -o Dpkg::Use-Pty=0 -o DPkg::Options::=--force-unsafe-io " +
 	"-o APT::Sandbox::User=root install "
 
-// putFile puts a file into the tree from inside, where no link leads out of it.
+// putFile writes a file from inside the tree, so that no link leads out of it.
 func (b *Maker) putFile(ctx context.Context, f File) error {
 	mode := f.Mode
 	if mode == "" {
@@ -70,7 +70,7 @@ func (b *Maker) putFile(ctx context.Context, f File) error {
 	)
 }
 
-// inside runs a script in the tree, as root. Its error has the end of the output.
+// inside runs a script in the tree as root. Its error contains the end of the output.
 func (b *Maker) inside(ctx context.Context, script string, stdin *os.File) error {
 	return RunInside(
 		ctx,
@@ -87,9 +87,10 @@ func InstallPackages(names []string) string {
 	return "apt-get -q update\n" + aptInstall + strings.Join(names, " ")
 }
 
-// RunInside runs a script in a tree, as root, with a directory as its /tmp. Its error has the end of the output.
+// RunInside runs a script in a tree as root, with the directory tmp as its /tmp. Its error contains the end of the
+// output.
 func RunInside(ctx context.Context, root, tmp, script string, stdin *os.File, each func(line string)) error {
-	resolver, _ := os.ReadFile("/etc/resolv.conf") // a machine without has none to give
+	resolver, _ := os.ReadFile("/etc/resolv.conf") // this machine may not have the file
 	if err := os.MkdirAll(tmp, 0o700); err != nil {
 		return err
 	}
@@ -122,7 +123,7 @@ func RunInside(ctx context.Context, root, tmp, script string, stdin *os.File, ea
 	return err
 }
 
-// proxies are the variables by which programs find their way out of this machine's network.
+// proxies returns the environment variables with the proxy settings of this machine.
 func proxies() (env []string) {
 	for _, name := range []string{"http_proxy", "https_proxy", "no_proxy"} {
 		if value, ok := os.LookupEnv(name); ok {
@@ -132,7 +133,7 @@ func proxies() (env []string) {
 	return env
 }
 
-// lineWriter hands on what is written to it line by line, and keeps the last ones.
+// lineWriter passes its input on line by line, and keeps the last lines.
 type lineWriter struct {
 	each func(string)
 	part []byte
@@ -162,7 +163,7 @@ func (w *lineWriter) Write(b []byte) (int, error) {
 func (r *Recipe) BaseVersion() (fleet.Digest, error) {
 	_, _, version, err := r.Base.Split()
 	if err == nil && version == "" {
-		err = fmt.Errorf("from: %s is an image, and which version of it is not said; give its digest", r.Base)
+		err = fmt.Errorf("from: %s is an image without a version; append its digest (@sha256:...)", r.Base)
 	}
 	return version, err
 }

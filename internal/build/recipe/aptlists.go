@@ -19,16 +19,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Paths of apt's package lists, in a tree and beside one.
+// Paths of apt's package lists, in the tree and beside it.
 const (
-	aptPart  = "apt"               // a layer for commands, which the tree has not
-	ListsDir = "var/lib/apt/lists" // where apt has what it knows of the archive
+	aptPart  = "apt"               // a layer for commands that is not part of the tree
+	ListsDir = "var/lib/apt/lists" // apt's lists of the packages in the archive
 	aptLists = aptPart + "/" + ListsDir
-	aptCache = "apt.cache" // what it makes of that
+	aptCache = "apt.cache" // apt's cache of the parsed lists
 )
 
-// makeAptLayer makes a layer with apt's package lists and the settings of apt and dpkg for the time of a build.
-// Commands then install packages without fetching the lists again.
+// makeAptLayer makes a layer with apt's package lists and with the settings of apt and dpkg during a build. Commands
+// can then install packages without fetching the lists again.
 func (l *layers) makeAptLayer() error {
 	tree, top := l.File(baseTree), l.File(aptPart)
 	for path, text := range map[string]string{
@@ -38,7 +38,7 @@ func (l *layers) makeAptLayer() error {
 	} {
 		dir := filepath.Dir(path)
 		if !systree.Exists(filepath.Join(tree, dir)) {
-			continue // no Debian
+			continue // not a Debian tree
 		}
 		if err := makeDirsLike(tree, top, dir); err != nil {
 			return fmt.Errorf("layer for commands: %w", err)
@@ -50,14 +50,14 @@ func (l *layers) makeAptLayer() error {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			return err
 		}
-		if err := os.Chtimes(file, time.Unix(0, 0), time.Unix(0, 0)); err != nil { // no step goes by it
+		if err := os.Chtimes(file, time.Unix(0, 0), time.Unix(0, 0)); err != nil { // fixed: no step depends on it
 			return err
 		}
 	}
 	return l.ageAptLayer()
 }
 
-// ageAptLayer gives the directories of the layer the times of those below.
+// ageAptLayer gives the directories of the layer the times of those in the layer below.
 func (l *layers) ageAptLayer() error {
 	tree, top := l.File(baseTree), l.File(aptPart)
 	if err := makeDirsLike(tree, top, ""); err != nil {
@@ -69,7 +69,7 @@ func (l *layers) ageAptLayer() error {
 		}
 		info, err := os.Lstat(tree + strings.TrimPrefix(path, top))
 		if errors.Is(err, fs.ErrNotExist) {
-			return fs.SkipDir // apt's own
+			return fs.SkipDir // apt's own directories
 		}
 		if err != nil {
 			return err
@@ -78,7 +78,7 @@ func (l *layers) ageAptLayer() error {
 	})
 }
 
-// makeDirsLike makes a directory below top, and those on the way to it, with owners and modes as they are below tree.
+// makeDirsLike makes a directory below top with its parents; owners and modes are those below tree.
 func makeDirsLike(tree, top, path string) error {
 	dirs := []string{""}
 	for i := range path {
@@ -102,13 +102,12 @@ func makeDirsLike(tree, top, path string) error {
 	return nil
 }
 
-// current reports whether the archive has no newer packages than a base. apt fetches the lists that changed and
-// compares.
-// Where the archive cannot be reached, a base counts as current until it is MaxAge old.
+// current reports whether the archive has no newer packages than a base. apt fetches changed lists and compares them.
+// If the archive cannot be reached, a base counts as current until it is MaxAge old.
 func (b *Maker) current(ctx context.Context, made workdir.Stamp) bool {
 	newer, err := b.newer(ctx)
 	if ctx.Err() != nil {
-		return true // the next step says so
+		return true // the next step reports the error
 	}
 	if err != nil {
 		young := b.Now().Sub(made.Made) < b.MaxAge
@@ -136,8 +135,8 @@ func oneLine(err error) string {
 	return first
 }
 
-// newer lists the packages of the base that the archive has other versions of, and those that these would bring or
-// remove.
+// newer lists the packages of the base that the archive has in another version, and the packages that this upgrade
+// would add or remove.
 func (b *Maker) newer(ctx context.Context) (names []string, err error) {
 	l := b.layers
 	if !systree.Exists(l.File(baseTree)+"/etc/apt") || !systree.Exists(l.File(aptLists)) {
@@ -167,7 +166,7 @@ func (b *Maker) newer(ctx context.Context) (names []string, err error) {
 	if err := update.Run(ctx); err != nil {
 		return nil, err
 	}
-	// Both are told to simulate, and do not write.
+	// Both commands only simulate and write nothing.
 	check := command.Command{Args: append(args, "--simulate", "full-upgrade"), Hint: hint, Each: func(line string) {
 		if f := strings.Fields(line); len(f) > 1 && (f[0] == "Inst" || f[0] == "Remv") {
 			names = append(names, f[1])
@@ -176,7 +175,8 @@ func (b *Maker) newer(ctx context.Context) (names []string, err error) {
 	return names, check.Run(ctx)
 }
 
-// listsDigest names what the archive's lists are: the release files have the digests of all others.
+// listsDigest identifies the content of the archive's lists: the release files contain the digests of all other
+// files.
 func listsDigest(dir string) (string, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*Release"))
 	if err != nil {

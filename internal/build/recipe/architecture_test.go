@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// One recipe serves both architectures, unless it names one.
+// TestRecipeOfAnArchitecture: a recipe that names no architecture serves both.
 func TestRecipeOfAnArchitecture(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "lab.yaml")
 	testkit.Put(t, file, []byte("from: debian:bookworm\npackages: [\"grub-efi-{architecture}-bin\"]\n"))

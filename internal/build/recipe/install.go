@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// newTree is the name of a tree while it is installed.
+// newTree is the name of a tree during its installation.
 const newTree = "tree.new"
 
 // Install makes the tree of a recipe with mmdebstrap. lists is a directory for apt's package lists, or "".
@@ -48,7 +48,7 @@ func (b *Maker) Install(ctx context.Context, r *Recipe, tree, lists string) erro
 		Args: args,
 		Env: []string{
 			"TMPDIR=" + b.Work.File("tmp"),
-			"INITRD=No", // Debian's kernel hooks then make no initrd: nodes get Pando's
+			"INITRD=No", // Debian's kernel hooks then make no initrd: Pando makes the initramfs
 			"DEBIAN_FRONTEND=noninteractive",
 		},
 		Hint: "install mmdebstrap (Debian, Ubuntu: package mmdebstrap)",
@@ -88,9 +88,9 @@ func (b *Maker) MmdebstrapArgs(r *Recipe, lists string) ([]string, error) {
 		"--architectures=" + r.Architecture,
 		"--components=" + strings.Join(components, ","),
 		"--include=" + strings.Join(slices.Compact(slices.Sorted(slices.Values(r.Packages))), ","),
-		// dpkg's own fsyncs protect a running system; here a tree is whole or thrown away.
+		// dpkg's fsyncs protect a running system; an incomplete tree is discarded instead.
 		"--dpkgopt=force-unsafe-io",
-		// The user _apt may not look into the work directory.
+		// The user _apt cannot read the work directory.
 		`--aptopt=APT::Sandbox::User "root"`,
 	}
 	repositories, err := b.repositoryHooks(r)
@@ -117,7 +117,7 @@ func (b *Maker) MmdebstrapArgs(r *Recipe, lists string) ([]string, error) {
 	return append(args, r.Mirrors...), nil
 }
 
-// fileHooks writes the recipe's files beside the tree and makes the hooks that put them into it.
+// fileHooks writes the recipe's files beside the tree and returns the mmdebstrap hooks that copy them into the tree.
 func (b *Maker) fileHooks(r *Recipe) ([]string, error) {
 	if err := os.MkdirAll(b.Work.File("files"), 0o700); err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func (b *Maker) fileHooks(r *Recipe) ([]string, error) {
 		if mode == "" {
 			mode = "0644"
 		}
-		// In the tree, not beside it: a link in the tree must not lead out of it.
+		// The command runs inside the tree: a link in the tree must not lead out of it.
 		hooks = append(hooks, fmt.Sprintf(
 			`--customize-hook=chroot "$1" mkdir -p %s && chroot "$1" dd status=none of=%s < %s && chroot "$1" chmod %s %s`,
 			path.Dir(f.Path),
@@ -145,8 +145,8 @@ func (b *Maker) fileHooks(r *Recipe) ([]string, error) {
 	return hooks, nil
 }
 
-// repositoryHooks writes the recipe's repositories beside the tree and makes the hooks that put them into it, before
-// packages are looked for.
+// repositoryHooks writes the recipe's repositories beside the tree and returns the hooks that copy them into the tree
+// before packages are looked up.
 func (b *Maker) repositoryHooks(recipe *Recipe) ([]string, error) {
 	if err := os.MkdirAll(b.Work.File("files"), 0o700); err != nil {
 		return nil, err
@@ -176,7 +176,7 @@ func Untidy() []string {
 	}
 }
 
-// tidy removes what the installation left in a tree and what must not be the same on two nodes.
+// tidy removes the leftovers of the installation, and files that must differ between nodes.
 func tidy(tree string) error {
 	root, err := os.OpenRoot(tree)
 	if err != nil {
@@ -194,7 +194,7 @@ func tidy(tree string) error {
 			}
 		}
 	}
-	// Empty, but there: systemd then takes the ID that the node is given and sees no first boot.
+	// systemd takes an existing empty file as no first boot, and uses the ID that the node is given.
 	if err := root.WriteFile("etc/machine-id", nil, 0o444); err != nil {
 		return fmt.Errorf("tidy tree: %w", err)
 	}

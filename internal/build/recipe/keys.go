@@ -9,7 +9,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// keys lists the keys of a YAML mapping; a key whose value is a mapping, or a list of mappings, has the keys of those.
+// keys lists the keys of a YAML mapping. If the value of a key is a mapping, or a list of mappings, it has the keys
+// of those.
 type keys map[string]keys
 
 var recipeKeys = keys{
@@ -30,8 +31,8 @@ var recipeKeys = keys{
 	"kernel": nil, "kernel_release": nil, "drivers": nil, "locale": nil, "timezone": nil,
 }
 
-// checkKeys finds the first key that is unknown or given twice. KnownFields of the YAML library would find it
-// too, but names a Go type instead of what was meant.
+// checkKeys reports the first key that is unknown or given twice. KnownFields of the YAML library would name a Go
+// type in its error.
 func checkKeys(recipe string, n *yaml.Node, known keys) error {
 	if n.Kind != yaml.MappingNode {
 		return &Error{recipe, n.Line, "want keys with values, such as `suite: bookworm`"}
@@ -78,7 +79,7 @@ func unknownKey(key string, known keys) string {
 	return fmt.Sprintf("unknown key %q; the keys are %s", key, strings.Join(names, ", "))
 }
 
-// editDistance counts the letters to insert, remove or replace to make b of a (Levenshtein).
+// editDistance counts the letters to insert, remove or replace to turn a into b (Levenshtein).
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

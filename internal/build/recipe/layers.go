@@ -20,37 +20,28 @@ import (
 	"pando/internal/workdir"
 )
 
-// A recipe without a base image is made in layers. The lowest is the installed system: suite, repositories, packages,
-// kernel. Files, settings and each command are steps above it. Each step's changes are in a directory, and an overlay
-// stacks them.
-//
-// A build reuses the layers of an earlier build. It reuses the lowest layer while the archive has nothing newer for it,
-// and a step for a day while all layers below it and the archive's lists are unchanged.
-//
-// All layers of one base are in one directory beside those of builds, which a build locks. `pando store gc` removes it
-// after a day without use.
-
-// Bounds and names of layers.
+// Bounds and names of layers. All layers of one base are in one directory beside the work directories of builds; a
+// build locks it. `pando store gc` removes it after a day without use.
 const (
-	MaxLayers = 4  // such directories that stay
+	MaxLayers = 4  // directories of layers that are kept
 	maxSteps  = 24 // layers above a base; mount(2) takes names of 4 KB
 
 	baseTree  = "tree"
 	stepPart  = "step-"
 	stepUpper = "step.new"
 
-	changesPart = "upper" // of a build: what changed above all layers
+	changesPart = "upper" // of a build: the changes above all layers
 )
 
-// layers are those of one base.
+// layers are the layers above one base, in a directory.
 type layers struct {
 	*workdir.Dir
-	made  workdir.Stamp // of the base
-	lists string        // digest of what the archive's lists are
-	upper []string      // of the steps so far, the first one first
+	made  workdir.Stamp // stamp of the base
+	lists string        // digest of the archive's lists
+	upper []string      // directories of the steps so far, lowest first
 }
 
-// installed is the part of a recipe that is installed.
+// installed returns the part of a recipe that the lowest layer consists of.
 func (r *Recipe) installed() *Recipe {
 	return &Recipe{
 		Name:         r.Name,
@@ -64,28 +55,28 @@ func (r *Recipe) installed() *Recipe {
 	}
 }
 
-// Maker makes the tree of a recipe: it installs Debian packages with mmdebstrap, or takes an existing tree, and carries
-// out the recipe's files, settings and commands in it.
+// Maker makes the tree of a recipe. It installs Debian packages with mmdebstrap, or takes an existing tree, and then
+// carries out the recipe's files, settings and commands in it.
 type Maker struct {
 	Recipe   *Recipe
-	Parent   string // directory with the work directories of all builds; layers lie there
+	Parent   string // directory with the work directories of all builds and with the layers
 	Log      *slog.Logger
 	Progress func(steps.Progress)
 	Now      func() time.Time
-	MaxAge   time.Duration // of layers above the base, and of a base whose archive cannot be asked
-	Fresh    bool          // install again, also where the base of the layers is as new as the archive
-	Revision int           // of the build; layers of another one are not used
+	MaxAge   time.Duration // maximum age of layers above the base, and of a base whose archive cannot be reached
+	Fresh    bool          // install again, even if the base is as new as the archive
+	Revision int           // revision of the build package; layers of another revision are not used
 
 	// GiveKernel copies a kernel into the tree, and returns its release and its name. nil: the recipe installs a
 	// kernel.
 	GiveKernel func(ctx context.Context, tree string) (release string, err error)
 	KernelKey  string
 
-	Work   *workdir.Dir // of this build
+	Work   *workdir.Dir // work directory of this build
 	Root   string       // the tree
-	Kernel string       // release of the kernel that the tree was given; "": it has one
-	layers *layers      // that the tree is made of; nil: it is not
-	above  mount.Stack  // the tree, where it is made of layers
+	Kernel string       // release of the kernel that GiveKernel copied; "": the tree has its own
+	layers *layers      // layers of the tree; nil: it has none
+	above  mount.Stack  // mounts of the layers
 }
 
 // Close unmounts the layers of the tree.
@@ -119,7 +110,7 @@ func (b *Maker) MakeLayers(ctx context.Context) (err error) {
 	return leastUsed(b.Parent, MaxLayers)
 }
 
-// makeBase takes the base that is there, or installs it.
+// makeBase uses the existing base, or installs it.
 func (b *Maker) makeBase(ctx context.Context, of string) error {
 	l := b.layers
 	made, whole := l.Stamped(baseTree, of)
@@ -132,21 +123,21 @@ func (b *Maker) makeBase(ctx context.Context, of string) error {
 		if err := b.Install(ctx, b.Recipe.installed(), l.File(baseTree), l.File(aptLists)); err != nil {
 			return err
 		}
-		// the stamp is durable by itself; what it vouches for must be before
+		// The stamp is durable by itself; the tree that it describes must be durable before.
 		if err := workdir.SyncTree(l.Path); err != nil {
 			return fmt.Errorf("write tree: %w", err)
 		}
 		made = workdir.Stamp{Of: of, Made: b.Now(), Kernel: b.Kernel}
 	}
 	l.made = made
-	err := l.makeAptLayer() // each time: apt fetched lists
+	err := l.makeAptLayer() // each time, because apt may have fetched lists
 	if err != nil {
 		return err
 	}
 	if l.lists, err = listsDigest(l.File(aptLists)); err != nil {
 		return err
 	}
-	return l.PutStamp(baseTree, made) // again: it says when it was used last
+	return l.PutStamp(baseTree, made) // again: the time of the stamp is the time of the last use
 }
 
 // clear removes all layers.
@@ -155,7 +146,7 @@ func (l *layers) clear() error {
 	if err != nil {
 		return err
 	}
-	slices.Reverse(parts) // "tree.stamp" goes before "tree"
+	slices.Reverse(parts) // "tree.stamp" must go before "tree"
 	for _, p := range parts {
 		if filepath.Base(p) == "lock" {
 			continue
@@ -167,8 +158,8 @@ func (l *layers) clear() error {
 	return nil
 }
 
-// makeSteps takes the steps that are there, and makes those after the first that is not. It returns the key of the
-// last.
+// makeSteps reuses layers up to the first that does not exist, and makes the rest. It returns the key of the last
+// one.
 func (b *Maker) makeSteps(ctx context.Context) (key string, err error) {
 	l := b.layers
 	if err := l.dropOld(b.Now().Add(-b.MaxAge)); err != nil {
@@ -191,7 +182,7 @@ func (b *Maker) makeSteps(ctx context.Context) (key string, err error) {
 	return key, nil
 }
 
-// dropOld removes the steps that are older than a day, and what an interrupted one left.
+// dropOld removes the layers of steps that were made before a time, and what an interrupted step left.
 func (l *layers) dropOld(before time.Time) error {
 	parts, err := filepath.Glob(l.File(stepPart + "*.stamp"))
 	if err != nil {
@@ -209,7 +200,7 @@ func (l *layers) dropOld(before time.Time) error {
 	return l.Drop(stepUpper)
 }
 
-// makeStep runs a step above those before it.
+// makeStep runs a step on top of the layers before it and makes a layer of its changes.
 func (b *Maker) makeStep(ctx context.Context, s step, part, key string) (err error) {
 	l := b.layers
 	b.Progress(steps.Progress{Note: s.name})
@@ -238,8 +229,9 @@ func (b *Maker) makeStep(ctx context.Context, s step, part, key string) (err err
 	return l.PutStamp(part, workdir.Stamp{Of: key, Made: b.Now()})
 }
 
-// moveLayer moves an overlay's upper directory to become a layer. The kernel refuses to use a directory again while any
-// process sees the overlay that it was the upper one of, also by an inherited mount namespace.
+// moveLayer moves the content of an overlay's upper directory to a new directory, which becomes a layer. The kernel
+// refuses to reuse the directory itself while any process sees the overlay, also through an inherited mount
+// namespace.
 func moveLayer(upper, layer string) error {
 	var st unix.Stat_t
 	if err := unix.Stat(upper, &st); err != nil {
@@ -260,8 +252,8 @@ func moveLayer(upper, layer string) error {
 	return errors.Join(unix.UtimesNanoAt(unix.AT_FDCWD, layer, []unix.Timespec{st.Mtim, st.Mtim}, 0), os.Remove(upper))
 }
 
-// joinLayers puts all layers together to the tree, and takes out what commands left in it. What is there of an
-// interrupted build is taken again, since the raw image is of that.
+// joinLayers mounts all layers as the tree and removes the leftovers of commands. It keeps the changes that an
+// interrupted build made, because the raw image may already be made from them.
 func (b *Maker) joinLayers(of string) error {
 	_, there := b.Work.Stamped(changesPart, of)
 	if !there {
@@ -274,7 +266,7 @@ func (b *Maker) joinLayers(of string) error {
 	if err := b.overlay(upper); err != nil || there {
 		return err
 	}
-	if len(b.layers.upper) > 0 { // the base is tidy
+	if len(b.layers.upper) > 0 { // the base is already tidy
 		if err := errors.Join(tidy(b.Root), systree.SettleChanged(b.Root, upper, ListsDir, begin)); err != nil {
 			return err
 		}
@@ -282,7 +274,8 @@ func (b *Maker) joinLayers(of string) error {
 	return b.Work.PutStamp(changesPart, workdir.Stamp{Of: of, Made: b.Now()})
 }
 
-// overlay mounts the layers at the tree's root. What is written goes to upper; more lie right above the base.
+// overlay mounts the layers at the tree's root. Changes go to upper. The directories in more are stacked right above
+// the base.
 func (b *Maker) overlay(upper string, more ...string) error {
 	if err := b.Work.Drop("overlay"); err != nil {
 		return err
@@ -293,8 +286,8 @@ func (b *Maker) overlay(upper string, more ...string) error {
 	return b.above.Overlays(lower, upper, b.Work.File("overlay"), b.Root)
 }
 
-// CanLayer returns an error unless the work directory can be the upper layer of an overlay: a container's own
-// file system cannot.
+// CanLayer returns an error unless the work directory can hold the upper layer of an overlay. The file system of a
+// container cannot.
 func (b *Maker) CanLayer() error {
 	var try mount.Stack
 	probe := b.Work.File("probe")
@@ -310,8 +303,8 @@ func (b *Maker) CanLayer() error {
 	return errors.Join(err, try.Close(), workdir.RemoveTree(probe))
 }
 
-// leastUsed removes directories of layers, those that were used least lately first, until there are no more than a
-// few. One that a build uses stays.
+// leastUsed removes the directories of layers that were not used for the longest time, until only most are left. It
+// keeps a directory that a build uses.
 func leastUsed(parent string, most int) error {
 	all, err := filepath.Glob(filepath.Join(parent, workdir.LayerPrefix+"*"))
 	if err != nil {

@@ -24,27 +24,27 @@ import (
 
 // Recipe describes the content of a tree. docs/formats/recipe.md specifies its YAML form.
 type Recipe struct {
-	Name string `yaml:"-"` // as given: "debian:bookworm", "lab.yaml"
+	Name string `yaml:"-"` // name as given: "debian:bookworm", "lab.yaml"
 	Text string `yaml:"-"` // its bytes, for the provenance
 
-	// the built-in recipe or image version that this one adds to, or ""
+	// From is the built-in recipe or image version that this recipe adds to, or "".
 	From         string   `yaml:"from"`
 	Suite        string   `yaml:"suite"`        // Debian release: "bookworm"
-	Architecture string   `yaml:"architecture"` // "amd64", "arm64"; "": the one asked for, else this machine's
-	Components   []string `yaml:"components"`   // of the archive; none: main
+	Architecture string   `yaml:"architecture"` // "amd64", "arm64"; "": the requested one, else this machine's
+	Components   []string `yaml:"components"`   // components of the archive; none: main
 	Mirrors      []string `yaml:"mirrors"`      // addresses or sources.list lines; none: Debian's own
 	Packages     []string `yaml:"packages"`     // "{architecture}" stands for the architecture
-	Files        []File   `yaml:"files"`        // put in place when the packages are installed
+	Files        []File   `yaml:"files"`        // written after the packages are installed
 	Customize    []string `yaml:"customize"`    // shell commands run in the tree, after the files
 	CommandLine  []string `yaml:"command_line"` // kernel arguments
 
 	// Fields that older recipes lack are omitted from JSON if empty, so that the keys of older recipes stay the same.
-	Repositories []Repository `yaml:"repositories" json:",omitempty"` // beside the archive
-	Kernel       string       `yaml:"kernel" json:",omitempty"`       // its package, in place of the one of From
-	// release of the kernel where packages bring several; it changes nothing of the tree
+	Repositories []Repository `yaml:"repositories" json:",omitempty"` // besides the archive
+	Kernel       string       `yaml:"kernel" json:",omitempty"`       // kernel package, replacing that of From
+	// KernelRelease selects a release if packages bring several kernels. It does not change the tree.
 	KernelRelease string `yaml:"kernel_release" json:"-"`
 
-	// modules of network adapters that nodes get besides the usual ones; they change nothing of the tree
+	// Drivers are modules of network adapters that nodes get besides the usual ones. They do not change the tree.
 	Drivers []string `yaml:"drivers" json:",omitempty"`
 
 	Locale   string `yaml:"locale" json:",omitempty"`   // "de_DE.UTF-8"
@@ -52,7 +52,7 @@ type Recipe struct {
 	Users    []User `yaml:"users" json:",omitempty"`
 	Units    Units  `yaml:"units" json:",omitzero"`
 
-	// Base is the image version in From, unless that is a built-in recipe. A build requires its digest.
+	// Base is the image version in From, unless From is a built-in recipe. A build requires its digest.
 	Base fleet.Ref `yaml:"-" json:",omitempty"`
 }
 
@@ -80,11 +80,11 @@ func (e *Error) Error() string {
 //go:embed recipes/*.yaml
 var builtin embed.FS
 
-// Builtins lists the built-in recipes, such as "debian:bookworm". Their files are named with "_" for the colon.
+// Builtins lists the built-in recipes, such as "debian:bookworm". Their file names have "_" instead of the colon.
 func Builtins() []string {
 	files, err := builtin.ReadDir("recipes")
 	if err != nil {
-		panic(err) // it is in the program
+		panic(err) // the directory is embedded
 	}
 	out := make([]string, len(files))
 	for i, f := range files {
@@ -96,7 +96,7 @@ func Builtins() []string {
 // Load reads a built-in recipe by its name, or a file.
 func Load(name string) (*Recipe, error) { return LoadFor(name, "") }
 
-// LoadFor reads a recipe for an architecture. "" is the recipe's own, or else this machine's.
+// LoadFor is Load for an architecture. "" means the recipe's own, or else this machine's.
 func LoadFor(name, architecture string) (*Recipe, error) {
 	if slices.Contains(Builtins(), name) {
 		return builtinRecipe(name, architecture)
@@ -147,7 +147,7 @@ func parseRecipe(name string, text []byte, architecture string) (*Recipe, error)
 	return r, r.validate()
 }
 
-// typeError takes the Go type out of a decoding error.
+// typeError removes the Go type from a decoding error.
 func typeError(err error) string {
 	var t *yaml.TypeError
 	if !errors.As(err, &t) || len(t.Errors) == 0 {
@@ -157,7 +157,7 @@ func typeError(err error) string {
 	return strings.Replace(text, "cannot unmarshal !!", "the value has the wrong kind: ", 1)
 }
 
-// inherit adds a recipe to the built-in one that it names.
+// inherit merges the built-in recipe in From into the recipe.
 func (r *Recipe) inherit() error {
 	if r.From == "" {
 		return nil
@@ -192,8 +192,8 @@ var (
 	architectures = []string{"amd64", "arm64"}
 )
 
-// choose decides for which architecture the recipe is, before its packages are looked at. One that names none is
-// for any.
+// choose sets the architecture of the recipe, before its packages are expanded. A recipe that names none
+// can be built for any.
 func (r *Recipe) choose(asked string) error {
 	if r.Architecture == "" {
 		r.Architecture = cmp.Or(asked, runtime.GOARCH)
@@ -275,8 +275,8 @@ func (r *Recipe) Key() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// PublicText is the text without password hashes, for the provenance, which everybody can read. If YAML wrote a hash
-// differently, so that it is not found, it returns "".
+// PublicText returns the text without password hashes, for the provenance, which everybody can read. It returns a
+// remark instead of the text if a hash stays because YAML wrote it in another way.
 func (r *Recipe) PublicText() string {
 	text := r.Text
 	for _, u := range r.Users {

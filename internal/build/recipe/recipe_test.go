@@ -89,13 +89,14 @@ func TestRecipeErrors(t *testing.T) {
 		"plain password":  {"suite: x\nusers: [{name: a, password_hash: secret}]\n", "never the password"},
 		"unknown in user": {"suite: x\nusers: [{name: a, password: secret}]\n", `unknown key "password"; the keys are`},
 		"ssh key": {"suite: x\nusers: [{name: a, ssh_keys: ['-----BEGIN OPENSSH PRIVATE " +
-			"KEY-----']}]\n", "not a public key"},
-		"unknown in unit": {"suite: x\nunits: {start: [a.service]}\n", `unknown key "start"`},
-		"unit":            {"suite: x\nunits: {mask: ['a b']}\n", "not the name of a unit"},
-		"locale":          {"suite: x\nlocale: german\n", "de_DE.UTF-8"},
-		"timezone":        {"suite: x\ntimezone: ../../etc/shadow\n", "Europe/Berlin"},
-		"kernel":          {"suite: x\nkernel: 'a b'\n", "not the name of a package"},
-		"mirror":          {"suite: x\nmirrors: ['-o']\n", "mirrors"},
+			"KEY-----']}]\n", "that is a private key"},
+		"two words as key": {"suite: x\nusers: [{name: a, ssh_keys: [foo bar]}]\n", "line of an OpenSSH public key"},
+		"unknown in unit":  {"suite: x\nunits: {start: [a.service]}\n", `unknown key "start"`},
+		"unit":             {"suite: x\nunits: {mask: ['a b']}\n", "not the name of a unit"},
+		"locale":           {"suite: x\nlocale: german\n", "de_DE.UTF-8"},
+		"timezone":         {"suite: x\ntimezone: ../../etc/shadow\n", "Europe/Berlin"},
+		"kernel":           {"suite: x\nkernel: 'a b'\n", "not the name of a package"},
+		"mirror":           {"suite: x\nmirrors: ['-o']\n", "mirrors"},
 	} {
 		_, err := Parse("lab.yaml", []byte(c.text))
 		var re *Error

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// sources is the repository as sources.list(5) wants it, in its deb822 form. The key stands in it, so that it is
+// sources returns the repository in the deb822 form of sources.list(5). It includes the key, so that the key is
 // trusted for this repository only.
 func (p Repository) sources(r *Recipe) string {
 	var b strings.Builder
@@ -28,7 +28,7 @@ func (p Repository) sources(r *Recipe) string {
 }
 
 // settings returns the shell commands for locale, time zone, users and units, in this order. They run as root in the
-// tree, after the files are there and before the recipe's own commands.
+// tree after its files are written and before the recipe's own commands.
 func (r *Recipe) settings() []string {
 	var out []string
 	if r.Locale != "" {
@@ -66,7 +66,7 @@ func (r *Recipe) settings() []string {
 	return out
 }
 
-// script makes the account, or changes the one that is there.
+// script returns the commands that make the account, or change an existing one.
 func (u User) script() string {
 	shell := u.Shell
 	if shell == "" {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What a recipe says of repositories, users, units and places becomes these files and commands.
+// update makes the test write the golden files with the files and commands that a recipe becomes.
 var update = flag.Bool("rewrite", false, "rewrite golden files")
 
 func TestSettings(t *testing.T) {

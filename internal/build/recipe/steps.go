@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// step is a part of a recipe that changes what is installed.
+// step is a part of a recipe that changes the installed system.
 type step struct {
 	name string // for people
-	key  string // of what it does
+	key  string // identifies what the step does
 	do   func(ctx context.Context, b *Maker) error
 }
 
 // steps returns the steps above the installed system in order: files, settings, each command. If there are too many
-// commands the last step has several.
+// commands, the last step has all remaining ones.
 func (r *Recipe) steps() []step {
 	var out []step
 	if len(r.Files) > 0 {
@@ -65,7 +65,7 @@ func (b *Maker) putFiles(ctx context.Context, files []File) error {
 	return nil
 }
 
-// layerKey names texts, as a part of a file's name.
+// layerKey returns a digest of texts as part of a file name.
 func layerKey(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {

@@ -1,19 +1,20 @@
 package recipe
 
 import (
-	"fmt"
 	"net/url"
 	"regexp"
 	"slices"
 	"strings"
+
+	"pando/internal/fleet"
 )
 
-// Repository is a Debian repository besides the archive. Its packages must be signed by its key.
+// Repository is a Debian repository besides the archive. Its key must sign its packages.
 type Repository struct {
-	Name          string   `yaml:"name"`          // of its file below /etc/apt/sources.list.d
+	Name          string   `yaml:"name"`          // file name below /etc/apt/sources.list.d
 	Address       string   `yaml:"address"`       // URL
-	Suites        []string `yaml:"suites"`        // none: the recipe's
-	Components    []string `yaml:"components"`    // none: main, or none where a suite ends in a slash
+	Suites        []string `yaml:"suites"`        // none: the recipe's suite
+	Components    []string `yaml:"components"`    // none: main, or no components if a suite ends in a slash
 	Architectures []string `yaml:"architectures"` // none: those of the tree
 	Key           string   `yaml:"key"`           // the text of its OpenPGP key, in ASCII armor
 }
@@ -21,9 +22,9 @@ type Repository struct {
 // User is an account of the tree.
 type User struct {
 	Name         string   `yaml:"name"`
-	UID          int      `yaml:"uid"`    // 0: the next free one
-	Groups       []string `yaml:"groups"` // besides its own
-	Shell        string   `yaml:"shell"`  // "": /bin/bash for a new one
+	UID          int      `yaml:"uid"`    // 0: the next free UID
+	Groups       []string `yaml:"groups"` // besides the user's own group
+	Shell        string   `yaml:"shell"`  // "": /bin/bash for a new account
 	Comment      string   `yaml:"comment"`
 	SSHKeys      []string `yaml:"ssh_keys"`      // lines of authorized_keys
 	PasswordHash string   `yaml:"password_hash"` // as in shadow(5); "": the account has no password
@@ -36,7 +37,7 @@ type Units struct {
 	Mask    []string `yaml:"mask" json:",omitempty"`
 }
 
-// Where apt looks for repositories.
+// Directory and suffix of apt's repository files.
 const (
 	sourcesDir    = "/etc/apt/sources.list.d"
 	sourcesSuffix = ".sources"
@@ -54,10 +55,9 @@ var (
 	localeWord   = regexp.MustCompile(`^(C|[a-z]{2,3}_[A-Z]{2})\.UTF-8$`)
 	timezoneWord = regexp.MustCompile(`^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$`)
 	hashWord     = regexp.MustCompile(`^\$[a-z0-9]+\$[./A-Za-z0-9$=,]{8,}$`)
-	sshKeyWord   = regexp.MustCompile(`^(sk-)?(ssh|ecdsa)-[a-z0-9@.-]+ [A-Za-z0-9+/=]{16,}( [^\x00-\x1f]*)?$`)
 )
 
-// validateMore checks the keys beyond packages and files, and adds the packages that they need.
+// validateMore checks the keys other than packages and files, and adds the packages that they need.
 func (r *Recipe) validateMore() error {
 	if r.Kernel != "" {
 		r.Packages = append(
@@ -136,27 +136,6 @@ func (r *Recipe) validateRepositories() error {
 	return nil
 }
 
-// authorizedKey reports whether a line is one of authorized_keys (sshd(8)): a public key, perhaps behind options.
-func authorizedKey(line string) bool {
-	line = strings.TrimSpace(line)
-	if strings.ContainsAny(line, "\r\n\x00") || strings.HasPrefix(line, "#") {
-		return false
-	}
-	if sshKeyWord.MatchString(line) {
-		return true
-	}
-	quoted := false
-	for i, c := range line {
-		if c == '"' && (i == 0 || line[i-1] != '\\') {
-			quoted = !quoted
-		}
-		if c == ' ' && !quoted {
-			return sshKeyWord.MatchString(strings.TrimSpace(line[i:]))
-		}
-	}
-	return false
-}
-
 func (r *Recipe) validateUsers() error {
 	names := map[string]bool{}
 	for _, u := range r.Users {
@@ -186,12 +165,8 @@ func (r *Recipe) validateUsers() error {
 			)
 		}
 		for _, k := range u.SSHKeys {
-			if !authorizedKey(k) {
-				return r.fail(
-					"users: %s: ssh_keys: %q is not a public key as in authorized_keys",
-					u.Name,
-					fmt.Sprintf("%.40s", k),
-				)
+			if err := fleet.ValidKeyLine(k); err != nil {
+				return r.fail("users: %s: ssh_keys: %v", u.Name, err)
 			}
 		}
 	}

@@ -10,18 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What an image cannot hold is found while the tree is looked through: later nobody could say which file it was.
+// Limits of an image. A tree that exceeds one is refused by the scan, because a later error could not name the file.
 const (
-	// MaxTreeDepth is how many directories a file may lie below the tree's root. fsck.erofs 1.5 needs 13 KB of its
-	// stack for each and has 8 MB.
+	// MaxTreeDepth is how many directories deep a file may lie in the tree. fsck.erofs 1.5 uses 13 KB of its 8 MB
+	// stack for each.
 	MaxTreeDepth = 256
 
-	MaxXattr  = 1<<16 - 1        // bytes of one attribute's value: EROFS writes its length in 16 bits
-	maxXattrs = 12 + (1<<16-2)*4 // bytes of a file's attributes: 16 bits count them, in fours
-	maxPath   = unix.PathMax - 1 // bytes of a path that Linux opens
+	MaxXattr  = 1<<16 - 1        // bytes of one attribute's value: EROFS stores its length in 16 bits
+	maxXattrs = 12 + (1<<16-2)*4 // bytes of a file's attributes: EROFS counts them in 16 bits, in units of four
+	maxPath   = unix.PathMax - 1 // bytes of a path that Linux can open
 )
 
-// checkPath refuses a path that the programs of a build cannot go to.
+// checkPath returns an error for a path that is too deep or too long for the programs of a build.
 func checkPath(path, rel string) error {
 	if depth := strings.Count(rel, "/"); depth > MaxTreeDepth {
 		return fmt.Errorf(
@@ -42,8 +42,8 @@ func checkPath(path, rel string) error {
 	return nil
 }
 
-// addXattrs refuses extended attributes that an inode of EROFS has no room for: mkfs.erofs would cut them off. It
-// counts those that are not for an image.
+// addXattrs returns an error if an inode of EROFS has no room for a file's extended attributes, because mkfs.erofs
+// would truncate them. It counts the attributes that do not go into an image.
 func (s *Scan) addXattrs(path, rel string) error {
 	names, err := systree.Xattrs(path)
 	if err != nil {
@@ -84,8 +84,8 @@ func (s *Scan) addXattrs(path, rel string) error {
 	return nil
 }
 
-// Warnings lists what an image does not keep of the tree. mkfs.erofs compares times as numbers without a sign: those
-// before 1970 are later than the super block's, and it clamps them to that.
+// Warnings lists what an image cannot keep of the tree. mkfs.erofs compares times as unsigned numbers: it takes times
+// before 1970 for later than the super block's time, and clamps them to that.
 func (s Scan) Warnings() []string {
 	if s.Early == 0 {
 		return nil

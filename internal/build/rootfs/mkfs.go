@@ -18,17 +18,18 @@ import (
 )
 
 const (
-	// rawImage is the part of the work directory that holds the raw image, whatever file system it is.
+	// rawImage is the file of the work directory that holds the raw image, for any file system.
 	rawImage = "root.erofs"
 
-	// rootUUID is the UUID of every root file system: an image must not differ by it. Nothing mounts by it.
+	// rootUUID is the UUID of every root file system. It is fixed, so that the same tree gives the same bytes.
+	// Nothing mounts by it.
 	rootUUID = "70616e64-6f00-4000-8000-726f6f746673"
 
-	// noSharedXattrs is a number of uses that no attribute reaches: all stay with their inodes. The order of
-	// the shared ones depends on the order in which the file system of the tree lists them.
+	// noSharedXattrs is a number of uses that no attribute reaches, so that mkfs.erofs stores all attributes with
+	// their inodes. The order of shared ones would depend on the file system of the tree.
 	noSharedXattrs = "1000000000"
 
-	// FixedLongNames is the first erofs-utils that takes names of 255 bytes whole.
+	// FixedLongNames is the first erofs-utils version that does not truncate names of 255 bytes.
 	FixedLongNames = "1.8.5"
 
 	erofsUtils = "install erofs-utils (Debian, Ubuntu, Fedora: package erofs-utils)"
@@ -43,11 +44,11 @@ type Writer struct {
 
 	Work *workdir.Dir
 	Scan Scan
-	By   string   // what wrote it, and of which version
-	Lost []string // what of the tree the format has no room for
+	By   string   // program that wrote the image, with its version
+	Lost []string // what the format cannot store of the tree
 }
 
-// Write writes the raw image, unless one of the same tree is there.
+// Write writes the raw image, unless the work directory already has one of the same tree.
 func (b *Writer) Write(ctx context.Context) (err error) {
 	if b.By, err = b.writer(ctx); err != nil {
 		return err
@@ -82,8 +83,8 @@ func (b *Writer) Write(ctx context.Context) (err error) {
 	return b.Work.PutStamp(rawImage, workdir.Stamp{Of: of, Made: b.Now(), Size: workdir.FileSize(f.Name())})
 }
 
-// roomForRaw fails early where the disk has no room for the raw image. Holes of the tree are zeros there, and
-// take room.
+// roomForRaw returns an error if the disk has no room for the raw image. Holes in the tree's files take room there:
+// they are written as zeros.
 func (b *Writer) roomForRaw() error {
 	size := b.Scan.Bytes
 	err := workdir.CheckRoom(b.Work.Path, size)
@@ -98,7 +99,8 @@ func (b *Writer) roomForRaw() error {
 	return err
 }
 
-// writer is what writes the raw image, and of which version: another one may write other bytes.
+// writer returns the program that writes the raw image, with its version. Another program or version may write other
+// bytes.
 func (b *Writer) writer(ctx context.Context) (string, error) {
 	if b.Format == image.Squashfs {
 		return "squashfs " + imagefs.SquashfsRevision, nil
@@ -125,8 +127,8 @@ func (b *Writer) writeRaw(ctx context.Context) error {
 	return err
 }
 
-// RunMkfs writes the image and has fsck.erofs look at it. The super block's time is just after the newest
-// file's: of SOURCE_DATE_EPOCH mkfs.erofs takes that time, and clamps times that are not before it.
+// RunMkfs writes the image and checks it with fsck.erofs. SOURCE_DATE_EPOCH is one second after the newest file:
+// mkfs.erofs uses it as the super block's time, and clamps the times of files that are not older.
 func (b *Writer) RunMkfs(ctx context.Context) error {
 	file := b.Work.File(rawImage)
 	stop := b.watchSize(file)
@@ -148,7 +150,7 @@ func (b *Writer) RunMkfs(ctx context.Context) error {
 	return command.Command{Args: []string{"fsck.erofs", file}, Hint: erofsUtils}.Run(ctx)
 }
 
-// watchSize reports how much of the image is written. mkfs.erofs does not say.
+// watchSize reports progress by the size of the image file, because mkfs.erofs reports none.
 func (b *Writer) watchSize(file string) (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -175,7 +177,8 @@ func (b *Writer) watchSize(file string) (stop func()) {
 
 var versionLine = regexp.MustCompile(`mkfs\.erofs(?: \(erofs-utils\))? ([0-9][^ ]*)`)
 
-// MkfsVersion is the version of mkfs.erofs. Version 1.5 knows no -V, but prints it above its errors.
+// MkfsVersion returns the version of mkfs.erofs. Version 1.5 does not know -V, but prints its version before the
+// error.
 func MkfsVersion(ctx context.Context) (string, error) {
 	for _, arg := range []string{"-V", "--help"} {
 		var version string
@@ -196,7 +199,7 @@ func MkfsVersion(ctx context.Context) (string, error) {
 	return "unknown", nil
 }
 
-// checkUnchanged fails if the tree changed since it was scanned.
+// checkUnchanged returns an error if the tree changed since the scan.
 func (b *Writer) checkUnchanged(ctx context.Context) error {
 	again, err := ScanTree(ctx, b.Tree, func(int64) {})
 	if err != nil {

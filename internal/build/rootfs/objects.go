@@ -17,12 +17,12 @@ import (
 	"pando/internal/workdir"
 )
 
-// Storer cuts up the raw image of a root file system and stores it as objects.
+// Storer cuts the raw image of a root file system into chunks and stores them as objects.
 type Storer struct {
-	Store     *store.Dir // its lock is held
+	Store     *store.Dir // must be locked
 	Format    string     // image.Erofs or image.Squashfs
 	ChunkSize int        // raw bytes of the largest chunk
-	Workers   int        // chunks packed at once
+	Workers   int        // chunks compressed at once
 	Counter   *Counter
 	Progress  func(steps.Progress)
 
@@ -33,7 +33,7 @@ type Storer struct {
 	Chunks int // extents that have an object
 }
 
-// Run stores chunks, index pages and index root.
+// Run stores the chunks, the index pages and the index root.
 func (b *Storer) Run(ctx context.Context) error {
 	f, err := os.Open(b.Work.File(rawImage))
 	if err != nil {
@@ -65,13 +65,14 @@ func (b *Storer) Run(ctx context.Context) error {
 	return nil
 }
 
-// storeRoot stores everything that makes up the root file system and returns the bytes of its distinct objects.
+// storeRoot stores all objects of the root file system and returns their bytes; an object that occurs twice counts
+// once.
 func (b *Storer) storeRoot(ctx context.Context, f *os.File, sizes []int) (stored int64, err error) {
 	memory, err := rawdigest.Open(b.Store)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, memory.Save()) }() // also what an interrupted build has packed
+	defer func() { err = errors.Join(err, memory.Save()) }() // also after an interruption, for the next build
 	w := b.Store.NewWriter()
 	defer w.Close()
 	entries, err := b.storeChunks(ctx, f, sizes, memory, w)
@@ -98,7 +99,7 @@ func (b *Storer) storeRoot(ctx context.Context, f *os.File, sizes []int) (stored
 			return 0, err
 		}
 		distinct[id] = len(page)
-		b.Root.Index = id // the root is the last one
+		b.Root.Index = id // the last index object is the root
 	}
 	for _, n := range distinct {
 		stored += int64(n)
@@ -109,17 +110,17 @@ func (b *Storer) storeRoot(ctx context.Context, f *os.File, sizes []int) (stored
 // Counter counts the objects of a version.
 type Counter struct {
 	ids      map[chunk.ID]bool
-	New      int64 // that the store did not have
-	NewBytes int64 // of those, as stored
+	New      int64 // objects that the store did not have
+	NewBytes int64 // bytes of those, as stored
 }
 
-// NewCounter makes a counter of nothing.
+// NewCounter returns an empty Counter.
 func NewCounter() *Counter { return &Counter{ids: map[chunk.ID]bool{}} }
 
-// All is the number of distinct objects.
+// All returns the number of distinct objects.
 func (c *Counter) All() int64 { return int64(len(c.ids)) }
 
-// storeWriter is what put needs of a store.Writer.
+// storeWriter is the part of store.Writer that Counter.Put needs.
 type storeWriter interface {
 	Put(ctx context.Context, stored []byte) (id chunk.ID, isNew bool, err error)
 }
@@ -138,16 +139,16 @@ func (c *Counter) Put(ctx context.Context, w storeWriter, stored []byte) (chunk.
 	return id, nil
 }
 
-// packed is one chunk on its way from a worker to the store.
+// packed is a chunk that a worker has compressed and that is not stored yet.
 type packed struct {
-	i      int // its place
+	i      int // index of the chunk
 	entry  chunk.Entry
 	digest [32]byte // of the raw bytes
-	stored []byte   // nil: there is nothing to store
+	stored []byte   // nil: a hole, or already stored
 	err    error
 }
 
-// storeChunks packs all chunks on all processors and stores them from one goroutine.
+// storeChunks compresses the chunks in several workers and stores them from one goroutine.
 func (b *Storer) storeChunks(
 	ctx context.Context,
 	f *os.File,
@@ -180,14 +181,15 @@ func (b *Storer) storeChunks(
 		})
 	}
 	go func() { wg.Wait(); close(out) }()
-	defer func() { // no worker outlives this call: the file is closed after it
+	defer func() { // workers must end before the file is closed
 		cancel()
 		wg.Wait()
 	}()
 	return b.collect(ctx, out, starts, total, memory, w)
 }
 
-// saveEvery is after how many chunks the memory is saved, so that a killed build does not pack them again.
+// saveEvery is the number of chunks after which the cache of raw digests is saved, so that a build that was killed
+// need not compress them again.
 const saveEvery = 2048
 
 func (b *Storer) collect(ctx context.Context, out <-chan packed, starts []int64, total int64,
@@ -225,7 +227,7 @@ func (b *Storer) collect(ctx context.Context, out <-chan packed, starts []int64,
 	return entries, nil
 }
 
-// pack reads and packs one chunk, unless the memory knows its object.
+// pack reads and compresses one chunk, unless the cache of raw digests knows its object.
 func (b *Storer) pack(f *os.File, start int64, size int, memory *rawdigest.Cache) packed {
 	if data, _, err := nextData(f, start, start+int64(size)); err == nil && data == start+int64(size) {
 		return packed{entry: chunk.Entry{RawSize: size, Codec: chunk.Zero}} // a hole is not read

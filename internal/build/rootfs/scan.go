@@ -14,27 +14,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Scan is what a look through the tree shows. What is below /boot is left out everywhere: the kernel is
-// an object of its own and the rest of it serves boot loaders that such a node does not have.
+// Scan is the result of looking through a tree. Everything below /boot is left out: the kernel is an object of its
+// own, and the other files serve boot loaders, which a node does not have.
 type Scan struct {
-	Files       int64  // of all types, each name once
-	Bytes       int64  // of regular files, in whole blocks, each inode once
+	Files       int64  // of all types; each hard link counts
+	Bytes       int64  // of regular files, rounded up to blocks; each inode counts once
 	Newest      int64  // newest modification time, Unix seconds
-	LongName    string // a path whose last element has 255 bytes, the most that Linux allows; "" none
+	LongName    string // a path whose last element has 255 bytes, the maximum of Linux; "" none
 	Early       int64  // files from before 1970, all types
-	EarlyName   string // the first of them
+	EarlyName   string // the first such file
 	Fingerprint string
 
-	Holes    int64  // bytes of regular files that take no room in the tree
-	HoleName string // the file with the most of them
-	holes    int64  // of that
+	Holes    int64  // bytes of holes in regular files
+	HoleName string // the file with the largest holes
+	holes    int64  // bytes of holes in HoleName
 
-	Foreign     int64  // attributes of the file system that the tree lies on, which an image does not take
-	ForeignName string // the first of them, and its file
+	Foreign     int64  // attributes of the tree's own file system, which an image does not store
+	ForeignName string // the first such attribute, with its file
 }
 
-// ScanTree lists a tree without changing it. The fingerprint covers names, types, owners, sizes and times: if it is
-// equal nobody changed the tree in between.
+// ScanTree lists a tree without changing it. The fingerprint covers names, types, owners, sizes and times: if two
+// scans have the same one, the tree did not change in between.
 func ScanTree(ctx context.Context, root string, each func(files int64)) (Scan, error) {
 	var s Scan
 	var top unix.Stat_t
@@ -90,7 +90,7 @@ func ScanTree(ctx context.Context, root string, each func(files int64)) (Scan, e
 			binary.LittleEndian,
 			[]int64{int64(len(rel)), int64(st.Mode), int64(st.Uid), int64(st.Gid),
 				int64(st.Rdev), st.Size, st.Mtim.Nano(), st.Ctim.Nano(), int64(st.Ino)},
-		) // a hash takes all
+		) // a hash never returns an error
 		hash.Write([]byte(rel))
 		if s.Files%1000 == 0 {
 			each(s.Files)

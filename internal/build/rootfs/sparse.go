@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nextData is where a file has bytes from an offset on; both are size if there are none. A file system that knows
-// of no holes says that all is bytes.
+// nextData returns where a file has its next data at or after an offset; start and end are size if it has none. On a
+// file system that does not report holes, all of the file is data.
 func nextData(f *os.File, off, size int64) (start, end int64, err error) {
 	start, err = f.Seek(off, unix.SEEK_DATA)
 	switch {

@@ -17,13 +17,14 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1"
 )
 
-// maxMembers bounds the files of an archive of an image: one for each layer and a few more for each image.
+// maxMembers bounds the number of files in the archive of an image. It has one for each layer and a few for each
+// image.
 const maxMembers = 100_000
 
-// ociArchive is a layout in a tar archive, or what `docker save` writes.
+// ociArchive is a tar archive of an OCI layout, or of `docker save`.
 type ociArchive struct {
 	ociLayout
-	docker []savedImage // what manifest.json lists; nil in a layout
+	docker []savedImage // entries of manifest.json; nil for an OCI layout
 }
 
 // savedImage is one image in an archive of `docker save`.
@@ -33,20 +34,20 @@ type savedImage struct {
 	Layers   []string
 }
 
-// member is where a file of an archive lies, or what it is a link to.
+// member is the position of a file in an archive, or the target of a link.
 type member struct {
 	off, size int64
 	link      string
 }
 
-// tarFiles reads files of an archive in any order. It is used by one goroutine.
+// tarFiles reads files of an archive in any order. It must be used by one goroutine.
 type tarFiles struct {
 	f       *os.File
 	members map[string]member
 }
 
-// openArchive lists an archive. One that is packed is unpacked first: its files are read in another order than they
-// stand.
+// openArchive lists an archive. A compressed archive is unpacked first, because its files are not read in their
+// order.
 func (o *OCI) openArchive(ctx context.Context, keep string) (depot, error) {
 	f, err := o.plainArchive(ctx, keep)
 	if err != nil {
@@ -55,7 +56,7 @@ func (o *OCI) openArchive(ctx context.Context, keep string) (depot, error) {
 	t := &tarFiles{f: f, members: map[string]member{}}
 	if err := t.list(); err != nil {
 		head := make([]byte, headSize)
-		n, _ := f.ReadAt(head, 0) // a short one is looked at, too
+		n, _ := f.ReadAt(head, 0) // a short file is examined, too
 		f.Close()
 		if what := whatIs(head[:n]); what != "" && len(t.members) == 0 {
 			return nil, errors.New(what)
@@ -80,7 +81,7 @@ func (o *OCI) openArchive(ctx context.Context, keep string) (depot, error) {
 	return a, nil
 }
 
-// plainArchive opens the archive, or what it unpacks to.
+// plainArchive opens the archive, or unpacks a compressed one and opens the result.
 func (o *OCI) plainArchive(ctx context.Context, keep string) (*os.File, error) {
 	f, err := os.Open(o.path)
 	if err != nil {
@@ -120,7 +121,7 @@ func (o *OCI) plainArchive(ctx context.Context, keep string) (*os.File, error) {
 	return out, nil
 }
 
-// list reads the headers. The file stands behind a header when that is read: what follows is the content.
+// list reads the headers. After a header is read, the file offset is that of its content.
 func (t *tarFiles) list() error {
 	in := tar.NewReader(t.f)
 	for {
@@ -147,7 +148,7 @@ func (t *tarFiles) list() error {
 			t.members[name] = member{off: off, size: h.Size}
 		case tar.TypeLink:
 			t.members[name] = member{link: path.Clean("/" + h.Linkname)[1:]}
-		case tar.TypeSymlink: // old archives have a layer once, and links to it
+		case tar.TypeSymlink: // old archives have each layer once, and links to it
 			t.members[name] = member{link: path.Join("/", path.Dir(name), h.Linkname)[1:]}
 		}
 	}
@@ -169,13 +170,13 @@ func (t *tarFiles) open(name string) (io.ReadSeekCloser, error) {
 
 func (t *tarFiles) close() { t.f.Close() }
 
-// sectionFile is a file in an archive, which stays open.
+// sectionFile is a file in an archive. Closing it leaves the archive open.
 type sectionFile struct{ *io.SectionReader }
 
 func (sectionFile) Close() error { return nil }
 
-// savedImage returns the image of that name in an archive of `docker save`, or the only one. It verifies the archive
-// from the config: its name is its digest, and it lists the digests of the unpacked layers.
+// savedImage returns the image with the given name in an archive of `docker save`, or the only one. It verifies the
+// config, whose name is its digest; the config lists the digests of the unpacked layers.
 func (a *ociArchive) savedImage(want string) (*ociImage, error) {
 	var names []string
 	var found []savedImage
@@ -207,7 +208,7 @@ func (a *ociArchive) savedImage(want string) (*ociImage, error) {
 		return nil, err
 	}
 	if name := strings.TrimSuffix(path.Base(s.Config), ".json"); len(name) == len(id.Hex) && name != id.Hex {
-		return nil, fmt.Errorf("config %s has other bytes than its name says", s.Config)
+		return nil, fmt.Errorf("config %s does not match the digest in its name", s.Config)
 	}
 	img := &ociImage{depot: a, digest: id.String()}
 	descs := make([]v1.Descriptor, len(s.Layers))

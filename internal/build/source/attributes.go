@@ -13,9 +13,9 @@ import (
 	"pando/internal/systree"
 )
 
-// attributes are what a file has besides its content.
+// attributes are the metadata of a file in an archive.
 type attributes struct {
-	name     string // in the archive
+	name     string // path in the archive
 	uid, gid int
 	mode     uint32 // permissions, set-uid, set-gid, sticky
 	link     bool   // a symbolic link, which has no mode
@@ -26,7 +26,7 @@ type attributes struct {
 
 type xattr struct{ name, value string }
 
-// xattrPrefix is what PAX archives of GNU tar, bsdtar, Docker and the rest write before an attribute's name.
+// xattrPrefix precedes an attribute's name in the PAX archives of GNU tar, bsdtar, Docker and others.
 const xattrPrefix = "SCHILY.xattr."
 
 func attributesOf(h *tar.Header) (attributes, error) {
@@ -42,7 +42,7 @@ func attributesOf(h *tar.Header) (attributes, error) {
 		a.time = unix.Timespec{}
 	}
 	for _, id := range []int{h.Uid, h.Gid} {
-		if id < 0 || id >= math.MaxUint32 { // the last one means "as before" to chown
+		if id < 0 || id >= math.MaxUint32 { // chown takes the largest number for "unchanged"
 			return a, fmt.Errorf("owner %d:%d is none that Linux has", h.Uid, h.Gid)
 		}
 	}
@@ -56,8 +56,8 @@ func attributesOf(h *tar.Header) (attributes, error) {
 	return a, nil
 }
 
-// dress sets the attributes of a file: the owner first, because chown clears set-uid, then mode, times and the rest.
-// replace is for an existing directory, whose old attributes are removed.
+// dress sets the attributes of a file: the owner first, because chown clears set-uid, then mode, extended attributes
+// and times. isDir is for an existing or new directory, whose old extended attributes are removed.
 func (u *unpacker) dress(d directory, leaf string, a attributes, isDir bool) error {
 	if err := unix.Fchownat(d.fd, leaf, a.uid, a.gid, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return fmt.Errorf("owner %d:%d: %w", a.uid, a.gid, err)
@@ -67,7 +67,7 @@ func (u *unpacker) dress(d directory, leaf string, a attributes, isDir bool) err
 			return fmt.Errorf("mode %04o: %w", a.mode, err)
 		}
 	}
-	// No call takes a directory and a name for attributes; the kernel's name of an open directory does it.
+	// No system call takes a directory and a name for attributes, so the path goes through /proc/self/fd.
 	path := "/proc/self/fd/" + strconv.Itoa(d.fd) + "/" + leaf
 	if isDir {
 		if err := stripXattrs(path); err != nil {
@@ -106,9 +106,9 @@ func (u *unpacker) dress(d directory, leaf string, a attributes, isDir bool) err
 	return nil
 }
 
-// stripXattrs takes the attributes of a directory away that an archive below gave it.
+// stripXattrs removes the extended attributes that a lower layer gave to a directory.
 func stripXattrs(path string) error {
-	buf := make([]byte, 64<<10) // the most that Linux lists
+	buf := make([]byte, 64<<10) // the maximum length of Linux's list
 	n, err := unix.Llistxattr(path, buf)
 	if err == unix.ENOTSUP { //nolint:errorlint // a bare errno
 		return nil
@@ -117,7 +117,7 @@ func stripXattrs(path string) error {
 		return fmt.Errorf("list attributes: %w", err)
 	}
 	for _, name := range strings.Split(strings.TrimSuffix(string(buf[:n]), "\x00"), "\x00") {
-		if name == "" || strings.HasPrefix(name, "security.selinux") { // the system's own label cannot be taken away
+		if name == "" || strings.HasPrefix(name, "security.selinux") { // the system's own label cannot be removed
 			continue
 		}
 		if err := unix.Lremovexattr(path, name); err != nil {

@@ -10,29 +10,30 @@ import (
 )
 
 const (
-	// maxRatio bounds the bytes unpacked per byte read, if nobody set a limit for the tree. Root file systems have a
-	// ratio of 2 to 5; gzip cannot exceed 1032, other compressors reach millions.
+	// maxRatio bounds the bytes unpacked per byte read, unless the user set a size limit. Root file systems have a
+	// ratio of 2 to 5. gzip cannot exceed 1032, other compressors reach millions.
 	maxRatio = 1000
 
-	// ratioFrom is how many bytes may come before the ratio counts: a tree with an empty swap file is no attack.
+	// ratioFrom is how many bytes are unpacked before the ratio is checked: a tree with an empty swap file is no
+	// attack.
 	ratioFrom = 4 << 30
 
-	// maxFiles bounds the files of a tree where the file system does not: some make inodes as they go.
+	// maxFiles bounds the files of a tree on a file system without a fixed number of inodes.
 	maxFiles = 50_000_000
 )
 
-// budget counts what the archives of one tree use against its limits.
+// budget counts what the archives of one tree use, and compares it with the limits.
 type budget struct {
-	free  int64        // bytes that the files may have
+	free  int64        // bytes that the tree's files may have
 	asked bool         // free was given with --max-size
-	from  int64        // bytes unpacked before the ratio counts
-	files int64        // that may still be made
-	bytes int64        // of files so far, holes counted
-	out   int64        // bytes read so far, unpacked
-	in    atomic.Int64 // the same, as stored; a program that unpacks is fed by another goroutine
+	from  int64        // bytes unpacked before the ratio is checked
+	files int64        // files that may still be made
+	bytes int64        // bytes of files so far, with holes
+	out   int64        // bytes unpacked so far
+	in    atomic.Int64 // bytes read so far, as stored; atomic, because another goroutine may feed the decompressor
 }
 
-// newBudget takes what is not given from the file system of a directory.
+// newBudget uses the free space of a directory's file system for limits that are not set.
 func newBudget(dir string, l Limits) (*budget, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
@@ -56,7 +57,7 @@ type LimitError struct {
 
 func (e *LimitError) Error() string { return e.What + "; " + e.Hint }
 
-// file counts a file of so many bytes before it is made.
+// file counts a file of size bytes, before it is made.
 func (b *budget) file(size int64) error {
 	if b.files--; b.files < 0 {
 		return &LimitError{
@@ -81,7 +82,7 @@ func (b *budget) tooLarge() error {
 		"holes count, since the raw image has them too: make room, or choose another disk with --data"}
 }
 
-// check is asked after each piece of an archive that was read.
+// check compares the counts with the limits. It is called after each read of an archive.
 func (b *budget) check() error {
 	if b.out > b.from && !b.asked && b.out/maxRatio > b.in.Load() {
 		return &LimitError{
@@ -89,14 +90,14 @@ func (b *budget) check() error {
 			"if it is one, say how large it may be with --max-size",
 		}
 	}
-	// An archive has its files and a few blocks for each; more is only there to be read.
+	// An archive consists of its files and a few blocks for each. A much longer one is no root file system.
 	if b.out > b.from && b.out/2 > b.free {
 		return b.tooLarge()
 	}
 	return nil
 }
 
-// packed counts what is read of an archive as stored.
+// packed counts the stored bytes read from an archive.
 type packed struct {
 	r io.Reader
 	b *budget
@@ -108,11 +109,11 @@ func (p packed) Read(buf []byte) (int, error) {
 	return n, err
 }
 
-// unpacked counts what an archive unpacks to, and stops when that is too much.
+// unpacked counts the bytes that an archive unpacks to, and fails at the limit.
 type unpacked struct {
 	r     io.Reader
 	b     *budget
-	zeros int // that came last
+	zeros int // zero bytes at the end of what was read so far
 }
 
 func (u *unpacked) Read(buf []byte) (int, error) {

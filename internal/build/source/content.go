@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// headSize is how much of a file is looked at to tell what it is: a CD's mark is at 32 KiB.
+// headSize is how many bytes of a file are read to determine its type: the signature of a CD image is at 32 KiB.
 const headSize = 40 << 10
 
-// content is what a file may be that somebody takes for an archive of files, and the way to an image of it.
+// content is a type of file that users may mistake for an archive of files, with the way to make an image of it.
 type content struct {
 	name, magic string
 	at          int
 	way         string
 }
 
-// contents lists what whatIs knows. What has its mark far from the beginning comes last.
+// contents lists the types that whatIs knows. Types with a signature far from the beginning come last.
 func contents() []content {
 	const (
 		unpack = "unpack it first, as root: "
@@ -57,7 +57,8 @@ func contents() []content {
 	}
 }
 
-// whatIs names a file by its first bytes, and says the way to an image of it; "" where it is not known.
+// whatIs names the type of a file by its first bytes, and says how to make an image of it; "" if the type is not
+// known.
 func whatIs(head []byte) string {
 	if len(head) == 0 {
 		return "it is empty"

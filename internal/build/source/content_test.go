@@ -12,7 +12,7 @@ import (
 	"pando/internal/testkit"
 )
 
-// bigXZ is an archive of xz whose header asks for a dictionary of 4 GiB.
+// bigXZ makes an xz archive whose header requests a dictionary of 4 GiB.
 func bigXZ(t *testing.T) string {
 	t.Helper()
 	needPrograms(t, "xz")
@@ -28,7 +28,7 @@ func bigXZ(t *testing.T) string {
 	return string(b)
 }
 
-// TestWhatIsNoTarball: what is given as a tarball and is none is called what it is, with the way to an image.
+// TestWhatIsNoTarball: the error for a file that is no tarball says what it is, and how to make an image of it.
 func TestWhatIsNoTarball(t *testing.T) {
 	needRoot(t)
 	at := func(off int, magic string) string {
@@ -69,7 +69,7 @@ func TestWhatIsNoTarball(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoDisk: a tarball given as a disk is called one.
+// TestWhatIsNoDisk: the error for a tarball given as a disk says that it is a tarball.
 func TestWhatIsNoDisk(t *testing.T) {
 	tarball := archiveOf(t, dir("."), file("etc/os-release", "x"))
 	for name, content := range map[string][]byte{

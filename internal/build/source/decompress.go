@@ -18,10 +18,10 @@ import (
 	"pando/internal/command"
 )
 
-// maxWindow bounds the memory that a zstd archive may ask for: 128 MiB is what `zstd --ultra -22` uses.
+// maxWindow bounds the memory of the zstd decoder in bytes: `zstd --ultra -22` uses 128 MiB.
 const maxWindow = 128 << 20
 
-// decompress unpacks what an archive is packed with, by its first bytes: names lie.
+// decompress unpacks an archive. It determines the compression by the first bytes, because the name may be wrong.
 func decompress(ctx context.Context, r io.Reader) (io.ReadCloser, error) {
 	in := bufio.NewReaderSize(r, 256<<10)
 	head, err := in.Peek(6)
@@ -49,7 +49,7 @@ func decompress(ctx context.Context, r io.Reader) (io.ReadCloser, error) {
 	return plainReader{in}, nil
 }
 
-// zstdReader says what to do about archives that cannot be read with the memory that they may have.
+// zstdReader adds a hint to errors of archives that need more memory than allowed.
 type zstdReader struct{ io.ReadCloser }
 
 func (z zstdReader) Read(b []byte) (int, error) {
@@ -64,26 +64,26 @@ func (z zstdReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// plainReader is an archive that is not packed.
+// plainReader is an archive that is not compressed.
 type plainReader struct{ io.Reader }
 
 func (plainReader) Close() error { return nil }
 
-// program is the output of a program that unpacks.
+// program is the output of an external decompressor.
 type program struct {
 	io.ReadCloser
 	cmd    *exec.Cmd
 	stderr *bytes.Buffer
-	why    func(error) error // its end in words
+	why    func(error) error // explains how the program ended
 	ended  bool
-	err    error // of its end
+	err    error // result of wait
 }
 
-// xzMemory bounds the memory of xz; level 9 takes 65 MiB.
+// xzMemory bounds the memory of xz; level 9 needs 65 MiB.
 const xzMemory = "512MiB"
 
-// xz runs the program: the standard library has no decoder. Its memory is bounded, for an archive says how much it
-// wants.
+// xz runs the program xz, because the standard library has no decoder. Its memory is bounded, because the archive
+// determines how much xz needs.
 func xz(ctx context.Context, r io.Reader) (io.ReadCloser, error) {
 	path, err := exec.LookPath("xz")
 	if err != nil {
@@ -118,7 +118,7 @@ func (p *program) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// wait is how the program ended: EOF if all is well.
+// wait returns io.EOF if the program succeeded.
 func (p *program) wait() error {
 	bad := p.cmd.Wait()
 	output := strings.TrimSpace(p.stderr.String())
@@ -137,8 +137,8 @@ func (p *program) Close() error {
 		return nil
 	}
 	p.ended = true
-	_ = p.cmd.Process.Kill() // it may have ended by itself
+	_ = p.cmd.Process.Kill() // the program may have ended
 	_ = p.ReadCloser.Close()
-	_ = p.cmd.Wait() // killed
+	_ = p.cmd.Wait() // it was killed
 	return nil
 }

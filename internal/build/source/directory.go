@@ -11,20 +11,21 @@ import (
 
 const (
 	maxShown = 120 // bytes of a name in an error
-	maxLinks = 40  // links followed on one way, as the kernel has it
+	maxLinks = 40  // links followed in one path, as in the kernel
 )
 
-// inRoot makes the kernel treat the tree as "/" for a name: links stay in it, absolute ones and those with ".." too.
+// inRoot makes the kernel resolve a name as if the tree were "/": no link leads out, not even an absolute one or
+// "..".
 const inRoot = unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS
 
-// directory is a directory of the tree that is open.
+// directory is an open directory of the tree.
 type directory struct {
-	name string // as looked up, cleaned; "" the root
+	name string // cleaned name; "" for the root
 	fd   int    // with O_PATH
 	ino  uint64
 }
 
-// cleanName makes an archive's name relative to the tree: "/a//./b" is "a/b", the tree itself "".
+// cleanName makes a name in an archive relative to the tree: "/a//./b" becomes "a/b", the tree itself "".
 func cleanName(name string) (string, error) {
 	parts := strings.Split(name, "/")
 	kept := parts[:0]
@@ -40,7 +41,7 @@ func cleanName(name string) (string, error) {
 	return strings.Join(kept, "/"), nil
 }
 
-// shown is a name for an error, quoted, its middle left out if it is long.
+// shown quotes a name for an error; a long name is shortened in the middle.
 func shown(name string) string {
 	if len(name) <= maxShown {
 		return fmt.Sprintf("%q", name)
@@ -48,7 +49,7 @@ func shown(name string) string {
 	return fmt.Sprintf("%q...%q", name[:maxShown/2], name[len(name)-maxShown/2:])
 }
 
-// open opens a directory of the tree. Links on the way are followed inside of the tree.
+// open opens a directory of the tree. Links in the path are followed inside the tree.
 func (u *unpacker) open(name string) (directory, error) {
 	if name == "" {
 		name = "."
@@ -69,8 +70,8 @@ func (u *unpacker) open(name string) (directory, error) {
 	return directory{name, fd, st.Ino}, nil
 }
 
-// dir returns the directory in which an archive's file lies, made if it is missing. It stays open until the next call:
-// neighbours in an archive mostly are neighbours in the tree.
+// dir returns the directory in which an archive's file lies, and makes it if it is missing. The directory stays open
+// until the next call, because neighbours in an archive mostly are neighbours in the tree.
 func (u *unpacker) dir(name string, made unix.Timespec) (directory, error) {
 	if u.last.fd >= 0 && u.last.name == name && !u.stale {
 		return u.last, nil
@@ -90,7 +91,7 @@ func (u *unpacker) dir(name string, made unix.Timespec) (directory, error) {
 	return d, nil
 }
 
-// forget closes the directory that is kept open.
+// forget closes the directory that dir keeps open.
 func (u *unpacker) forget() {
 	if u.last.fd >= 0 {
 		unix.Close(u.last.fd)
@@ -98,8 +99,8 @@ func (u *unpacker) forget() {
 	u.last, u.stale = directory{fd: -1}, false
 }
 
-// makeDirs makes the directories on the way to a name that an archive does not list. A link to nothing on the way is
-// what some layers have (var/lock -> /run/lock): then it is its target that is made.
+// makeDirs makes directories in the path of a name that an archive does not list. If a link in the path has no
+// target, as in some layers (var/lock -> /run/lock), makeDirs makes the target.
 func (u *unpacker) makeDirs(name string, made unix.Timespec, links int) error {
 	if links == 0 {
 		return unix.ELOOP
@@ -145,7 +146,7 @@ func (u *unpacker) makeDir(name string, made unix.Timespec, links int) error {
 		return u.makeDirs(strings.TrimPrefix(path.Clean(target), "/"), made, links-1)
 	}
 	if err == nil {
-		err = unix.Fchmodat(d.fd, leaf, 0o755, 0) // whatever the umask is
+		err = unix.Fchmodat(d.fd, leaf, 0o755, 0) // independent of the umask
 	}
 	if err == nil {
 		err = u.budget.file(0)

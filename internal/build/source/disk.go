@@ -30,7 +30,7 @@ func (d Disk) Key() string {
 	return "disk-" + place(d.File)
 }
 
-// State has the file's size and time, and what is left out.
+// State contains the file's size and time, and the choice of files to leave out.
 func (d Disk) State(context.Context) (string, error) {
 	if err := d.Choice.check(); err != nil {
 		return "", err
@@ -81,7 +81,7 @@ func (d Disk) Fill(ctx context.Context, p Place, progress func(Progress)) (made 
 	return made, err
 }
 
-// kinds are the first bytes of disks that are not raw.
+// kinds are the signatures of disk formats other than raw.
 var kinds = []struct {
 	name, magic string
 	offset      int
@@ -95,7 +95,7 @@ var kinds = []struct {
 	{"vdi", "\x7f\x10\xda\xbe", 64}, {"qed", "QED\x00", 0},
 }
 
-// diskKind reports what a disk file is.
+// diskKind returns the format of a disk file.
 func diskKind(file string) (string, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -114,7 +114,7 @@ func diskKind(file string) (string, error) {
 	return "raw", nil
 }
 
-// notDisk names a file that is an archive; nil where it may be a disk.
+// notDisk returns an error for a file that is an archive; nil if it may be a disk.
 func notDisk(file string) error {
 	f, err := os.Open(file)
 	if err != nil {
@@ -122,7 +122,7 @@ func notDisk(file string) error {
 	}
 	defer f.Close()
 	head := make([]byte, 512)
-	n, _ := f.ReadAt(head, 0) // a short one is looked at, too
+	n, _ := f.ReadAt(head, 0) // a short file is examined, too
 	for _, magic := range []string{"\x1f\x8b", "\x28\xb5\x2f\xfd", "BZh", "\xfd7zXZ"} {
 		if strings.HasPrefix(string(head[:n]), magic) {
 			return errors.New("it is packed: unpack it first; of a packed tar archive, --from-tar takes it as it is")
@@ -134,8 +134,8 @@ func notDisk(file string) error {
 	return nil
 }
 
-// raw is the disk as a raw file: itself, or what qemu-img makes of it. A converted disk is kept until the tree is
-// whole.
+// raw returns the disk as a raw file: the file itself, or what qemu-img converts it to. A converted disk is kept
+// until the tree is complete.
 func (d Disk) raw(ctx context.Context, p Place, progress func(Progress)) (string, error) {
 	kind, err := diskKind(d.File)
 	if err != nil {
@@ -171,7 +171,8 @@ func (d Disk) raw(ctx context.Context, p Place, progress func(Progress)) (string
 	return raw, os.Rename(raw+".new", raw)
 }
 
-// alone refuses a disk that is made of other files, too. A stranger's disk could name any file of this machine.
+// alone returns an error for a disk that also consists of other files: a disk from elsewhere could name any file of
+// this machine.
 func alone(ctx context.Context, file string) error {
 	out, err := qemuImg(ctx, "info", "-f", "qcow2", "--output=json", file)
 	if err != nil {
@@ -187,7 +188,7 @@ func alone(ctx context.Context, file string) error {
 		} `json:"format-specific"`
 	}
 	if err := json.Unmarshal(out, &info); err != nil {
-		return fmt.Errorf("what qemu-img says of it: %w", err)
+		return fmt.Errorf("read the output of qemu-img info: %w", err)
 	}
 	other := info.Backing + info.Special.Data.File
 	if other != "" {
@@ -203,7 +204,7 @@ func alone(ctx context.Context, file string) error {
 	return nil
 }
 
-// qemuImg runs that program.
+// qemuImg runs the program qemu-img and returns its output.
 func qemuImg(ctx context.Context, args ...string) ([]byte, error) {
 	path, err := exec.LookPath("qemu-img")
 	if err != nil {
@@ -226,8 +227,8 @@ func qemuImg(ctx context.Context, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// mountDisk finds the root file system of a disk, mounts it with the file systems that belong to it, and returns what
-// is mounted where.
+// mountDisk finds the root file system of a disk and mounts it with the file systems that belong to it. It returns a
+// remark for people on what is mounted.
 func mountDisk(s *mount.Stack, raw string, parts []partition, at string) (string, error) {
 	var seen []string
 	for i, p := range parts {
@@ -266,7 +267,7 @@ func mountDisk(s *mount.Stack, raw string, parts []partition, at string) (string
 	)
 }
 
-// isRoot reports whether a tree is the root of a system.
+// isRoot reports whether a directory is the root of a system.
 func isRoot(dir string) bool {
 	for _, name := range []string{"etc/os-release", "usr/lib/os-release"} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
@@ -276,7 +277,7 @@ func isRoot(dir string) bool {
 	return false
 }
 
-// mountMore mounts the other partitions that the fstab of a root names, as far as they belong to an image.
+// mountMore mounts the other partitions that the root's fstab names and that belong to an image.
 func mountMore(s *mount.Stack, raw string, parts []partition, at string) (string, error) {
 	root, err := os.OpenRoot(at)
 	if err != nil {
@@ -288,7 +289,7 @@ func mountMore(s *mount.Stack, raw string, parts []partition, at string) (string
 		return "", err
 	}
 	where := ""
-	for _, part := range ownParts { // from the top down
+	for _, part := range ownParts { // parents come first
 		for line := range strings.Lines(string(text)) {
 			f := strings.Fields(line)
 			if len(f) < 4 || f[1] != part {

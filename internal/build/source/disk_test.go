@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// needPrograms skips a test where the programs are missing that make its disks.
+// needPrograms skips a test if programs that make its disks are missing.
 func needPrograms(t *testing.T, programs ...string) {
 	t.Helper()
 	for _, p := range programs {
@@ -18,8 +18,8 @@ func needPrograms(t *testing.T, programs ...string) {
 	}
 }
 
-// vmDisk makes the disk of a virtual machine: a partition that is not the root, /boot, and the root. label is "gpt"
-// or "dos".
+// vmDisk makes the disk of a virtual machine with three partitions: one that is not the root, /boot, and the root.
+// label is "gpt" or "dos".
 func vmDisk(t *testing.T, label, fstab string) string {
 	t.Helper()
 	needPrograms(t, "sfdisk", "mkfs.ext4", "dd")
@@ -45,7 +45,7 @@ UUID=99999999-2222-3333-4444-555555555555 / ext4 defaults 0 1
 server:/home /home nfs defaults 0 0
 `
 
-// checkDisk copies a disk and looks at what came of it.
+// checkDisk copies a disk and checks the result.
 func checkDisk(t *testing.T, disk string) {
 	t.Helper()
 	before, err := os.Stat(disk)
@@ -81,7 +81,7 @@ func checkDisk(t *testing.T, disk string) {
 	}
 }
 
-// The root of a virtual machine is found by what is on it, and its /boot by each of the ways that fstab has.
+// TestDisk: the root of a virtual machine is found by its content, and /boot by every notation of fstab.
 func TestDisk(t *testing.T) {
 	for boot, label := range map[string]string{"UUID=11111111-2222-3333-4444-555555555555": "gpt",
 		"LABEL=BOOT": "dos", "/dev/vda2": "gpt"} {
@@ -91,8 +91,8 @@ func TestDisk(t *testing.T) {
 	}
 }
 
-// The roots of other distributions: XFS, also with the journal of a machine that was switched off, Btrfs with its
-// root in a subvolume.
+// TestDiskXFSAndBtrfs: roots of other distributions: XFS, also with a journal to replay, and Btrfs with the root in a
+// subvolume.
 func TestDiskXFSAndBtrfs(t *testing.T) {
 	for kind, make := range map[string]string{
 		"xfs": `truncate -s 320M r; mkfs.xfs -q r; mount -o loop r m; cp -a "$2/." m/; umount m`,
@@ -165,7 +165,7 @@ func TestDiskQcow2(t *testing.T) {
 	}
 }
 
-// What cannot be read is said, with what to do.
+// TestDiskErrors: the error for a disk that cannot be read says what to do.
 func TestDiskErrors(t *testing.T) {
 	needPrograms(t, "sfdisk")
 	for name, c := range map[string]struct {
@@ -215,7 +215,7 @@ func TestDiskErrors(t *testing.T) {
 	}
 }
 
-// FuzzPartitions: no table makes the reader panic, or name a place outside of the disk.
+// FuzzPartitions: no partition table makes the reader panic or return a place outside of the disk.
 func FuzzPartitions(f *testing.F) {
 	mbr := make([]byte, 2048)
 	copy(mbr[446+4:], "\x83\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00")

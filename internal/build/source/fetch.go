@@ -16,12 +16,12 @@ import (
 
 const (
 	fetchers   = 3                // layers fetched at once, as Docker does
-	fetchTries = 5                // in a row without a byte
-	fetchPause = 2 * time.Second  // before another try, times the tries before
-	fetchStall = 60 * time.Second // without a byte
+	fetchTries = 5                // tries in a row that bring no byte
+	fetchPause = 2 * time.Second  // pause before the next try, multiplied by the number of tries so far
+	fetchStall = 60 * time.Second // a connection that brings no byte for this time is given up
 )
 
-// fetch puts the layers of a registry into a directory, where those of an earlier call may be.
+// fetch downloads the layers from a registry into a directory, which may have layers of an earlier call.
 func (i *ociImage) fetch(ctx context.Context, keep string, b *budget, bar *bar) error {
 	if i.local() {
 		return nil
@@ -47,7 +47,7 @@ func (i *ociImage) fetch(ctx context.Context, keep string, b *budget, bar *bar) 
 	return group.Wait()
 }
 
-// distinct are the layers, each digest once: two fetchers must not write one file.
+// distinct returns the layers with each digest once: two goroutines must not write the same file.
 func (i *ociImage) distinct() []*ociLayer {
 	seen := map[string]bool{}
 	var out []*ociLayer
@@ -60,8 +60,8 @@ func (i *ociImage) distinct() []*ociLayer {
 	return out
 }
 
-// fetchLayer fetches a layer, or the rest of it, and verifies it. The part that an earlier call left is not verified;
-// if the whole is wrong, all of it is fetched again.
+// fetchLayer downloads a layer, or the rest of it, and verifies it. The part from an earlier call is not verified
+// alone: if the digest of the whole is wrong, all of it is fetched again.
 func (i *ociImage) fetchLayer(ctx context.Context, l *ociLayer, keep string, bar *bar) error {
 	file := filepath.Join(keep, l.desc.Digest.Algorithm+"-"+l.desc.Digest.Hex)
 	if info, err := os.Stat(file); err == nil && info.Size() == l.desc.Size {
@@ -91,7 +91,7 @@ func (i *ociImage) fetchLayer(ctx context.Context, l *ociLayer, keep string, bar
 	}
 }
 
-// continued fetches what a file has not, and tells whether it had anything.
+// continued downloads the missing rest of a file, and reports whether the file had a part before.
 func (i *ociImage) continued(ctx context.Context, l *ociLayer, f *os.File, bar *bar) (resumed bool, err error) {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return false, err
@@ -111,7 +111,7 @@ func (i *ociImage) continued(ctx context.Context, l *ociLayer, f *os.File, bar *
 	return resumed, sum.is(l.desc.Digest)
 }
 
-// retried retries until the layer is complete. An error that the registry reports is final.
+// retried downloads until the layer is complete. It does not retry if the registry reports an error.
 func (i *ociImage) retried(ctx context.Context, l *ociLayer, f *os.File, sum *hashing, bar *bar) error {
 	for failed := 0; sum.n < l.desc.Size; {
 		before := sum.n
@@ -140,17 +140,17 @@ func (i *ociImage) retried(ctx context.Context, l *ociLayer, f *os.File, sum *ha
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(time.Duration(failed) * fetchPause): // the registry may be starting again
+		case <-time.After(time.Duration(failed) * fetchPause): // the registry may be restarting
 		}
 	}
 	return nil
 }
 
-// fetchRest appends to a file what is missing, until the connection ends or stalls.
+// fetchRest appends the missing rest to a file, until the connection ends or stalls.
 func (i *ociImage) fetchRest(ctx context.Context, l *ociLayer, f *os.File, sum *hashing, bar *bar) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stall := time.AfterFunc(fetchStall, func() { cancel(errors.New("no byte came for a minute")) })
+	stall := time.AfterFunc(fetchStall, func() { cancel(errors.New("no data received for a minute")) })
 	defer stall.Stop()
 	body, err := i.blob(ctx, l.desc, sum.n)
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// zeros is compared with what a file has: bytes.Equal is the fastest way to find a hole.
+// zeros is compared with a block of a file to find holes: bytes.Equal is the fastest way.
 var zeros [blockSize]byte
 
-// regular writes a file. A run of zeros becomes a hole, so that a file of 100 GB with nothing in it takes no room.
+// regular writes a file. A block of zeros becomes a hole, so that an empty file of 100 GB takes no room.
 func (u *unpacker) regular(d directory, leaf string, size int64, at attributes, content io.Reader) error {
 	fd, err := unix.Openat(d.fd, leaf, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
@@ -57,7 +57,7 @@ func (u *unpacker) fill(f *os.File, content io.Reader) (off int64, err error) {
 	}
 }
 
-// hardLink gives a file of the tree another name. A link is never followed: it is given the other name itself.
+// hardLink gives a file of the tree a second name. If the target is a link, the link itself gets the name.
 func (u *unpacker) hardLink(d directory, leaf, target string) error {
 	name, err := cleanName(target)
 	if err != nil {
@@ -78,7 +78,7 @@ func (u *unpacker) hardLink(d directory, leaf, target string) error {
 	return nil
 }
 
-// sameFile reports whether a hard link's target is the file that has its name already.
+// sameFile reports whether the target of a hard link is the file that already has the link's name.
 func (u *unpacker) sameFile(target string, st *unix.Stat_t) (bool, error) {
 	name, err := cleanName(target)
 	if err != nil {
@@ -87,7 +87,7 @@ func (u *unpacker) sameFile(target string, st *unix.Stat_t) (bool, error) {
 	above, leaf := split(name)
 	d, err := u.open(above)
 	if err != nil {
-		return false, nil //nolint:nilerr // making the link says so
+		return false, nil //nolint:nilerr // making the link reports the error
 	}
 	defer unix.Close(d.fd)
 	var t unix.Stat_t
@@ -95,7 +95,7 @@ func (u *unpacker) sameFile(target string, st *unix.Stat_t) (bool, error) {
 	return err == nil && t.Ino == st.Ino && t.Dev == st.Dev, nil
 }
 
-// node makes a device node or a pipe. Nodes are kept: a tree without /dev/console is another tree.
+// node makes a device node or a pipe. Device nodes are kept, because a tree without /dev/console is another tree.
 func (u *unpacker) node(d directory, leaf string, h *tar.Header) error {
 	mode, device := uint32(unix.S_IFIFO), uint64(0)
 	switch h.Typeflag {

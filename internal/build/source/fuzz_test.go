@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// Whatever an archive has in it, nothing outside of the tree changes, and what was made is bounded.
+// FuzzUnpack: no archive changes anything outside of the tree, and the size of the tree is bounded.
 func FuzzUnpack(f *testing.F) {
 	needRoot(f)
 	f.Add(archiveOf(f, dir("a"), file("a/b", "content"), hard("c", "a/b"), link("l", "../../.."), file("l/x", "y")))
@@ -66,7 +66,7 @@ func FuzzUnpack(f *testing.F) {
 	})
 }
 
-// Documents of an image come from strangers too.
+// FuzzDocuments: the documents of an image are not trusted either.
 func FuzzDocuments(f *testing.F) {
 	img := testImage(f, "amd64")
 	config, err := img.RawConfigFile()
@@ -91,7 +91,7 @@ func FuzzDocuments(f *testing.F) {
 	})
 }
 
-// An archive of an image says itself where its parts are.
+// FuzzSavedImage: an archive of an image contains the positions of its own parts.
 func FuzzSavedImage(f *testing.F) {
 	at := f.TempDir()
 	tag, err := name.NewTag("registry.lab/lab:1")

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// day is when the files of these tests are from.
+// day is the time of the files in these tests.
 var day = time.Date(2024, 5, 6, 7, 8, 9, 123456789, time.UTC)
 
 func needRoot(t testing.TB) {
@@ -25,7 +25,7 @@ func needRoot(t testing.TB) {
 	}
 }
 
-// file, dir, link, hard and so on are entries of an archive, from day, of root.
+// file, dir, link, hard and the functions below return entries of an archive with the time day, owned by root.
 func file(name, content string) entry {
 	return entry{h: tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644}, content: content}
 }
@@ -47,14 +47,14 @@ type entry struct {
 	content string
 }
 
-// with changes an entry's header.
+// with changes the header of an entry.
 func (e entry) with(change func(*tar.Header)) entry {
 	e.h.PAXRecords = nil
 	change(&e.h)
 	return e
 }
 
-// archiveOf writes a tar archive.
+// archiveOf returns a tar archive.
 func archiveOf(t testing.TB, entries ...entry) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -78,7 +78,7 @@ func archiveOf(t testing.TB, entries ...entry) []byte {
 	return b.Bytes()
 }
 
-// unpackLayers puts archives on top of each other into a new tree.
+// unpackLayers unpacks archives as layers into a new tree.
 func unpackLayers(t testing.TB, layers ...[]byte) (tree string, notes []string, err error) {
 	t.Helper()
 	needRoot(t)
@@ -104,7 +104,7 @@ func unpackLayers(t testing.TB, layers ...[]byte) (tree string, notes []string, 
 	return tree, notes, err
 }
 
-// describe lists a tree, one line for each file: all of it that an image keeps.
+// describe lists a tree, one line for each file, with everything that an image stores.
 func describe(t testing.TB, tree string) []string {
 	t.Helper()
 	var out []string

@@ -17,10 +17,11 @@ import (
 const (
 	whiteoutPrefix = ".wh."
 	opaqueName     = ".wh..wh..opq"
-	aufsPrefix     = ".wh..wh." // aufs kept its own records below such names; they mean nothing here
+	aufsPrefix     = ".wh..wh." // prefix of aufs' own records, which are ignored
 )
 
-// entry names an entry of a directory in 64 bits. A seed of its own in each run makes collisions a matter of luck.
+// entry returns a 64-bit hash of a directory entry. Each run has its own seed, so that an archive cannot be made to
+// contain collisions.
 func (u *unpacker) entry(dir uint64, leaf string) uint64 {
 	var h maphash.Hash
 	h.SetSeed(u.seed)
@@ -31,7 +32,7 @@ func (u *unpacker) entry(dir uint64, leaf string) uint64 {
 	return h.Sum64()
 }
 
-// whiteout applies an entry that is a whiteout. It hides only what lower layers have, whatever its place in its own
+// whiteout applies an entry if it is a whiteout. It hides only files of lower layers, wherever it stands in its own
 // layer.
 func (u *unpacker) whiteout(name string, h *tar.Header) (done bool, err error) {
 	above, leaf := split(name)
@@ -40,7 +41,7 @@ func (u *unpacker) whiteout(name string, h *tar.Header) (done bool, err error) {
 			return true, nil
 		}
 		if strings.HasPrefix(part, whiteoutPrefix) {
-			return true, errors.New("a whiteout with something in it; the prefix .wh. is not for directories")
+			return true, errors.New("a name below a whiteout: no directory may be named .wh.*")
 		}
 	}
 	hidden, ok := strings.CutPrefix(leaf, whiteoutPrefix)
@@ -55,7 +56,7 @@ func (u *unpacker) whiteout(name string, h *tar.Header) (done bool, err error) {
 	}
 	d, err := u.open(above)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
-		return true, nil // nothing below has it
+		return true, nil // no lower layer has the file
 	}
 	if err != nil {
 		return true, err
@@ -67,8 +68,8 @@ func (u *unpacker) whiteout(name string, h *tar.Header) (done bool, err error) {
 	return true, u.remove(d, hidden, false)
 }
 
-// remove takes an entry of a directory away with all that is below it: everything, or what the present archive has
-// not made.
+// remove removes a directory entry with everything below it. Unless all is set, it keeps what the present archive
+// made.
 func (u *unpacker) remove(d directory, leaf string, all bool) error {
 	u.stale = true
 	var st unix.Stat_t
@@ -95,7 +96,7 @@ func (u *unpacker) remove(d directory, leaf string, all bool) error {
 	}
 	err = unix.Unlinkat(d.fd, leaf, flags)
 	if errors.Is(err, unix.ENOTEMPTY) && !all {
-		return nil // it has something of the present archive, which did not list it
+		return nil // it contains files of the present archive, which did not list the directory
 	}
 	if err != nil {
 		return fmt.Errorf("remove %s: %w", shown(leaf), err)
@@ -116,7 +117,7 @@ func (u *unpacker) removeBelow(d directory, leaf string, ino uint64, all bool) e
 	return u.hideAll(directory{fd: fd, ino: ino}, all)
 }
 
-// hideAll removes what is in a directory.
+// hideAll removes the content of a directory, as remove does.
 func (u *unpacker) hideAll(d directory, all bool) error {
 	names, err := d.names()
 	if err != nil {
@@ -130,7 +131,7 @@ func (u *unpacker) hideAll(d directory, all bool) error {
 	return nil
 }
 
-// names lists a directory.
+// names lists the names in a directory.
 func (d directory) names() ([]string, error) {
 	fd, err := unix.Openat(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -141,7 +142,7 @@ func (d directory) names() ([]string, error) {
 	return f.Readdirnames(-1)
 }
 
-// setTimes gives the directories of the tree the times that their archives have for them, the deepest first.
+// setTimes sets the times of the tree's directories to those in the archives, deepest first.
 func (u *unpacker) setTimes(ctx context.Context, d directory, leaf string) error {
 	if err := ctx.Err(); err != nil {
 		return err

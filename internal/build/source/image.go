@@ -14,17 +14,17 @@ import (
 
 const (
 	maxDocument = 4 << 20 // bytes of a manifest, index or config; registries take no more
-	maxIndexes  = 4       // indexes in indexes
+	maxIndexes  = 4       // levels of nested indexes
 	maxLayers   = 1000    // of an image; overlayfs has 500
 )
 
-// depot is where images are read from: a registry, a layout, or an archive of one.
+// depot is where images are read from: a registry, a layout directory, or an archive of one.
 type depot interface {
-	// top is what the reference names: a manifest, or an index of several.
+	// top returns what the reference names: a manifest, or an index of several.
 	top(ctx context.Context) (v1.Descriptor, []byte, error)
-	// document is a manifest, index or config, not verified.
+	// document returns a manifest, index or config, not verified.
 	document(ctx context.Context, d v1.Descriptor) ([]byte, error)
-	// blob is a layer from an offset on, not verified.
+	// blob returns a layer from an offset on, not verified.
 	blob(ctx context.Context, d v1.Descriptor, from int64) (io.ReadCloser, error)
 	// local reports whether blobs need not be fetched.
 	local() bool
@@ -39,10 +39,10 @@ type ociImage struct {
 	layers   []*ociLayer
 }
 
-// ociLayer is one layer, the lowest first.
+// ociLayer is one layer of an image.
 type ociLayer struct {
-	desc   v1.Descriptor // its digest is empty where only that of what it unpacks to is known
-	diffID v1.Hash       // of the archive in it
+	desc   v1.Descriptor // without a digest if only the digest of the unpacked layer is known
+	diffID v1.Hash       // digest of the unpacked archive
 	open   func(ctx context.Context) (io.ReadCloser, error)
 }
 
@@ -53,7 +53,7 @@ func (l *ociLayer) String() string {
 	return l.diffID.String()
 }
 
-// size is the bytes of all layers as stored.
+// size returns the bytes of all layers as stored.
 func (i *ociImage) size() int64 {
 	n := int64(0)
 	for _, l := range i.layers {
@@ -62,7 +62,7 @@ func (i *ociImage) size() int64 {
 	return n
 }
 
-// passes is how often each byte of a layer is counted: when it is fetched, and when it is unpacked.
+// passes returns how often each byte of a layer counts in the progress: once when it is fetched, once when unpacked.
 func (i *ociImage) passes() int64 {
 	if i.local() {
 		return 1
@@ -70,7 +70,8 @@ func (i *ociImage) passes() int64 {
 	return 2
 }
 
-// resolve finds the image and reads what describes it. keep is a directory for an archive that must be unpacked first.
+// resolve finds the image and reads its manifest and config. keep is a directory for an archive that must be unpacked
+// first.
 func (o *OCI) resolve(ctx context.Context, keep string) error {
 	if o.resolved != nil {
 		return nil
@@ -103,12 +104,12 @@ func (o *OCI) find(ctx context.Context, keep string) (*ociImage, error) {
 	return img, nil
 }
 
-// readImage resolves a reference to the manifest of one architecture, and reads that.
+// readImage resolves a reference to the manifest of one architecture, and reads that manifest.
 func readImage(ctx context.Context, d depot, architecture string) (*ociImage, error) {
 	desc, raw, err := d.top(ctx)
 	for depth := 0; err == nil && desc.MediaType.IsIndex(); depth++ {
 		if depth == maxIndexes {
-			return nil, errors.New("index in an index, too often")
+			return nil, errors.New("indexes are nested too deep")
 		}
 		if desc, err = choose(raw, architecture); err == nil {
 			raw, err = verified(ctx, d, desc)
@@ -138,7 +139,7 @@ func readImage(ctx context.Context, d depot, architecture string) (*ociImage, er
 	return img, img.describe(raw, m.Layers)
 }
 
-// describe takes platform and layers from the config, and the sizes of the layers from the manifest.
+// describe reads platform and layers from the config, and the sizes of the layers from the manifest.
 func (i *ociImage) describe(config []byte, layers []v1.Descriptor) error {
 	c, err := v1.ParseConfigFile(bytes.NewReader(config))
 	if err != nil {
@@ -156,14 +157,14 @@ func (i *ociImage) describe(config []byte, layers []v1.Descriptor) error {
 		l.open = func(ctx context.Context) (io.ReadCloser, error) { return i.blob(ctx, l.desc, 0) }
 		if desc.Size < 0 || !desc.MediaType.IsDistributable() ||
 			strings.HasSuffix(string(desc.MediaType), "+encrypted") {
-			return fmt.Errorf("layer %s of type %q is not to be had here", l, desc.MediaType)
+			return fmt.Errorf("layer %s of type %q is encrypted, or not in the registry", l, desc.MediaType)
 		}
 		i.layers = append(i.layers, l)
 	}
 	return nil
 }
 
-// check refuses what nodes cannot run.
+// check returns an error for an image that nodes cannot run.
 func (i *ociImage) check(architecture string) error {
 	system, is, _ := strings.Cut(i.platform, "/")
 	if system != "" && system != "linux" {
@@ -183,8 +184,8 @@ func (i *ociImage) check(architecture string) error {
 	return nil
 }
 
-// choose picks the entry of an index for Linux and the architecture. An entry without a platform is taken only if there
-// is no other; builders mark entries that are no images as "unknown".
+// choose returns the entry of an index for Linux and the architecture. It takes an entry without a platform only if
+// there is no other. Builders mark entries that are no images as "unknown".
 func choose(index []byte, architecture string) (v1.Descriptor, error) {
 	var none v1.Descriptor
 	m, err := v1.ParseIndexManifest(bytes.NewReader(index))
@@ -211,7 +212,7 @@ func choose(index []byte, architecture string) (v1.Descriptor, error) {
 	if len(found) == 0 {
 		return none, fmt.Errorf("it has no image for linux/%s, but for %s", architecture, strings.Join(has, ", "))
 	}
-	// An architecture's entry without a variant runs on all machines of it, and sorts first.
+	// An entry without a variant runs on all machines of its architecture, and sorts first.
 	best := slices.MinFunc(found, func(a, b v1.Descriptor) int { return strings.Compare(variant(a), variant(b)) })
 	for _, d := range found {
 		if variant(d) == variant(best) && d.Digest != best.Digest {
@@ -228,7 +229,7 @@ func variant(d v1.Descriptor) string {
 	return d.Platform.Variant
 }
 
-// refName is where the OCI image layout writes an image's name.
+// refName is the annotation with an image's name in an OCI image layout.
 const refName = "org.opencontainers.image.ref.name"
 
 func refNames(list []v1.Descriptor) []string {
@@ -243,7 +244,7 @@ func refNames(list []v1.Descriptor) []string {
 	return out
 }
 
-// verified reads a document and compares it with its descriptor.
+// verified reads a document and checks it against its descriptor.
 func verified(ctx context.Context, d depot, desc v1.Descriptor) ([]byte, error) {
 	if desc.Size < 0 || desc.Size > maxDocument {
 		return nil, fmt.Errorf("document %s has %d bytes, at most %d are read", desc.Digest, desc.Size, maxDocument)
@@ -258,7 +259,7 @@ func verified(ctx context.Context, d depot, desc v1.Descriptor) ([]byte, error) 
 func checkDigest(raw []byte, want v1.Hash) error {
 	got, _, err := v1.SHA256(bytes.NewReader(raw))
 	if err == nil && got != want {
-		err = fmt.Errorf("document %s has other bytes than its digest says", want)
+		err = fmt.Errorf("document %s does not match its digest", want)
 	}
 	return err
 }

@@ -12,8 +12,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1"
 )
 
-// layer puts a layer on top of the tree. Both its digests are checked: of its bytes as stored, and of what they
-// unpack to.
+// layer applies a layer to the tree. It checks both digests: that of the stored bytes, and that of the unpacked ones.
 func (u *unpacker) layer(ctx context.Context, l *ociLayer, bar *bar) error {
 	f, err := l.open(ctx)
 	if err != nil {
@@ -33,7 +32,7 @@ func (u *unpacker) layer(ctx context.Context, l *ociLayer, bar *bar) error {
 	if err := z.Close(); err != nil {
 		return err
 	}
-	if _, err := io.Copy(io.Discard, stored); err != nil { // packers leave bytes behind the end
+	if _, err := io.Copy(io.Discard, stored); err != nil { // some programs write bytes after the end
 		return err
 	}
 	if stored.n != l.desc.Size {
@@ -45,7 +44,7 @@ func (u *unpacker) layer(ctx context.Context, l *ociLayer, bar *bar) error {
 	return raw.is(l.diffID)
 }
 
-// hashing is a reader that knows the SHA-256 of what was read.
+// hashing is a reader that computes the SHA-256 of what was read.
 type hashing struct {
 	r   io.Reader
 	sum interface {
@@ -53,14 +52,14 @@ type hashing struct {
 		Sum([]byte) []byte
 	}
 	n    int64
-	each func(n int64) // nil: nobody counts
+	each func(n int64) // nil: not called
 }
 
 func newHashing(r io.Reader) *hashing { return &hashing{r: r, sum: sha256.New()} }
 
 func (h *hashing) Read(b []byte) (int, error) {
 	n, err := h.r.Read(b)
-	_, _ = h.sum.Write(b[:n]) // a hash takes all
+	_, _ = h.sum.Write(b[:n]) // a hash never returns an error
 	h.n += int64(n)
 	if h.each != nil {
 		h.each(int64(n))
@@ -68,7 +67,7 @@ func (h *hashing) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// is compares with a digest, if there is one.
+// is returns an error if the digest differs from want. An empty want is not checked.
 func (h *hashing) is(want v1.Hash) error {
 	if want.Hex == "" {
 		return nil
@@ -91,7 +90,7 @@ func (e *DigestError) Error() string {
 	return fmt.Sprintf("its bytes have the digest %s, not %s: they were changed or damaged", e.Got, e.Want)
 }
 
-// bar adds up what several goroutines do, and tells it one at a time.
+// bar adds up the progress of several goroutines, and reports it from one at a time.
 type bar struct {
 	mu          sync.Mutex
 	done, total int64

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// A layer changes what is below it as the OCI image specification says, in whatever order its entries stand.
+// TestLayers: a layer changes the layers below as the OCI image specification says, whatever the order of its
+// entries.
 func TestLayers(t *testing.T) {
 	lower := []entry{
 		dir("a"),
@@ -60,7 +61,8 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// A file with two names that a later layer replaces under one of them keeps its content under the other.
+// TestHardLinkIntoAReplacedFile: if a later layer replaces one of a file's two names, the other name keeps the
+// content.
 func TestHardLinkIntoAReplacedFile(t *testing.T) {
 	base := archiveOf(t, file("a", "old"), hard("b", "a"), hard("c", "a"))
 	tree, _, err := unpackLayers(
@@ -78,7 +80,8 @@ func TestHardLinkIntoAReplacedFile(t *testing.T) {
 	}
 }
 
-// A directory that a layer lists has that layer's attributes, and its time, whatever later layers put into it.
+// TestDirectoryOfTheLastLayerThatListsIt: a directory has attributes and time of the last layer that lists it, even
+// if later layers put files into it.
 func TestDirectoryOfTheLastLayerThatListsIt(t *testing.T) {
 	first := dir("a").with(func(h *tar.Header) {
 		h.Mode, h.Uid, h.PAXRecords = 0o700, 1, map[string]string{

@@ -14,19 +14,19 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// files are the files of a layout, in a directory or in an archive.
+// files reads the files of a layout, in a directory or in an archive.
 type files interface {
 	open(name string) (io.ReadSeekCloser, error)
 	close()
 }
 
-// ociLayout is an OCI image layout: index.json names manifests, blobs/ has all by digest.
+// ociLayout is an OCI image layout: index.json lists manifests, and blobs/ has all objects by digest.
 type ociLayout struct {
 	files
-	want string // name of one of its images; "@sha256:..." a digest; "" the only one
+	want string // name of one of its images, or "@sha256:..."; "": the only one
 }
 
-// depot opens where the image lies.
+// depot opens the registry, directory or archive of the image.
 func (o *OCI) depot(ctx context.Context, keep string) (depot, error) {
 	if o.path == "" {
 		return o.openRegistry(ctx)
@@ -51,7 +51,7 @@ func (o *OCI) depot(ctx context.Context, keep string) (depot, error) {
 	return &ociLayout{files: rootFiles{root}, want: o.want}, nil
 }
 
-// rootFiles is a directory, in which links do not lead out.
+// rootFiles is a directory; links in it do not lead out.
 type rootFiles struct{ root *os.Root }
 
 func (r rootFiles) open(name string) (io.ReadSeekCloser, error) { return r.root.Open(name) }
@@ -60,7 +60,7 @@ func (r rootFiles) close() { r.root.Close() }
 
 func (l *ociLayout) local() bool { return true }
 
-// top is index.json, or the entry in it that was asked for.
+// top returns index.json, or the requested entry in it.
 func (l *ociLayout) top(ctx context.Context) (v1.Descriptor, []byte, error) {
 	var none v1.Descriptor
 	raw, err := readFile(l.files, "index.json")
@@ -92,7 +92,7 @@ func (l *ociLayout) top(ctx context.Context) (v1.Descriptor, []byte, error) {
 	return none, nil, fmt.Errorf("it has no image %s, but %s", l.want, strings.Join(names, ", "))
 }
 
-// named reports whether an entry has the requested name. Docker annotates the tag alone, other programs the full name.
+// named reports whether an entry has the requested name. Docker annotates only the tag, other programs the full name.
 func (l *ociLayout) named(d v1.Descriptor) bool {
 	name, full := d.Annotations[refName], d.Annotations["io.containerd.image.name"]
 	return l.want == "@"+d.Digest.String() || l.want == name || strings.HasSuffix(name, ":"+l.want) ||
@@ -107,10 +107,10 @@ func (l *ociLayout) blob(_ context.Context, d v1.Descriptor, _ int64) (io.ReadCl
 	return l.open(blobName(d.Digest))
 }
 
-// blobName is a blob's place in a layout. The parts of a digest have no slashes: they were parsed.
+// blobName returns the path of a blob in a layout. A parsed digest has no slashes.
 func blobName(h v1.Hash) string { return "blobs/" + h.Algorithm + "/" + h.Hex }
 
-// readFile reads a document.
+// readFile reads a document of limited size.
 func readFile(from files, name string) ([]byte, error) {
 	f, err := from.open(name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -44,7 +44,8 @@ func piped(t testing.TB, program string, in []byte) []byte {
 	return out
 }
 
-// A tarball is whole however it is packed; one that is cut off anywhere, or changed, gives an error and no tree.
+// TestTarballsPacked: a tarball is unpacked completely with any compression. A truncated or changed one gives an
+// error and no tree.
 func TestTarballsPacked(t *testing.T) {
 	plain := archiveOf(t, dir("etc"), file("etc/issue", strings.Repeat("text ", 1000)), file("z", ""))
 	var gz, zst bytes.Buffer
@@ -80,7 +81,7 @@ func TestTarballsPacked(t *testing.T) {
 	}
 }
 
-// A few bytes that unpack to very many are refused, with the limit that the disk or the person sets.
+// TestBombs: a small archive that unpacks to very much is refused, by the limit of the disk or of the user.
 func TestBombs(t *testing.T) {
 	big := archiveOf(t, file("zeros", strings.Repeat("\x00", 50_000_000)))
 	var b bytes.Buffer
@@ -122,7 +123,7 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// What comes after an archive's end, or is no file, is bounded too.
+// TestBombBehindTheEnd: data after the end of an archive, or outside of files, is bounded, too.
 func TestBombBehindTheEnd(t *testing.T) {
 	needRoot(t)
 	tree := t.TempDir()
@@ -143,7 +144,7 @@ type zeroReader struct{}
 
 func (zeroReader) Read(b []byte) (int, error) { clear(b); return len(b), nil }
 
-// A sparse file stays sparse: its holes take no room. Its size counts, for the raw image has it too.
+// TestSparseFile: the holes of a sparse file take no room, but its size counts, because the raw image has no holes.
 func TestSparseFile(t *testing.T) {
 	needRoot(t)
 	at := t.TempDir()
@@ -180,7 +181,7 @@ func TestSparseFile(t *testing.T) {
 	}
 }
 
-// Many files take little memory: what is kept of one is an entry of a table. PANDO_FULL=1 makes it a million.
+// TestManyFiles: many files take little memory: a table entry for each. PANDO_FULL=1 makes a million.
 func TestManyFiles(t *testing.T) {
 	needRoot(t)
 	files, perFile := 20_000, uint64(200)

@@ -19,12 +19,12 @@ import (
 // to it, except what must not be copied (see omissions). An interrupted copy continues.
 type Machine struct {
 	Remote string   // "root@pilot", "root@pilot:/srv/tree" for a tree below /; "": this machine
-	SSH    []string // the program that leads there, and its arguments; none: ssh
-	Root   string   // of this machine: the tree; "": /
+	SSH    []string // program that connects to the machine, with its arguments; none: ssh
+	Root   string   // the tree on this machine; "": /
 	Choice Choice
 }
 
-// ownParts are directories that may be file systems of their own and belong to an image.
+// ownParts are directories that belong to an image even if they are separate file systems.
 var ownParts = []string{"/boot", "/opt", "/srv", "/usr", "/usr/local", "/var", "/var/lib"}
 
 // Key is the machine's name.
@@ -87,7 +87,7 @@ func (m Machine) Fill(ctx context.Context, p Place, progress func(Progress)) (Ma
 	return made, err
 }
 
-// ownFileSystems lists those of ownParts that are mount points below a root, with something other than memory on them.
+// ownFileSystems lists those of ownParts that are mount points below a root and not in memory.
 func ownFileSystems(root string) []string {
 	var out []string
 	var top unix.Stat_t
@@ -106,12 +106,12 @@ func ownFileSystems(root string) []string {
 	return out
 }
 
-// probeCmd is a script that runs on the machine before the copy. It prints the user ID, whether rsync or else GNU
-// tar and find are there, and which directories are separate file systems.
+// probeCmd is a script that runs on the machine before the copy. It prints the user ID, whether the machine has rsync
+// or else GNU tar and find, and which directories are separate file systems.
 const probeCmd = `id -u; if command -v rsync >/dev/null; then echo rsync; elif tar --version 2>/dev/null | grep -q GNU && find --version 2>/dev/null | grep -q GNU
 then echo tar; else echo none; fi; for d in %s; do if mountpoint -q "$d" 2>/dev/null; then echo "$d"; fi; done`
 
-// ask looks at the machine that ssh leads to.
+// ask runs the probe script on the remote machine.
 func (m Machine) ask(ctx context.Context, r *rsync) error {
 	host, root, _ := strings.Cut(m.Remote, ":")
 	if host == "" || strings.HasPrefix(host, "-") || strings.ContainsAny(m.Remote, " \t\n'\"\\$`;&|<>") {
@@ -142,7 +142,7 @@ func (m Machine) ask(ctx context.Context, r *rsync) error {
 	lines := strings.Fields(out.String())
 	switch {
 	case len(lines) < 2:
-		return fmt.Errorf("its shell answered %q instead of what it was asked", out.String())
+		return fmt.Errorf("its shell printed %q instead of the output of the probe script", out.String())
 	case lines[0] != "0":
 		return errors.New("only root can read all of a machine: log in as root there (root@...)")
 	case lines[1] == "none":

@@ -13,7 +13,7 @@ import (
 	"pando/internal/systree"
 )
 
-// pilot is a tree as a machine has one, with things that must not travel.
+// pilot makes a tree like that of a machine, with files that must not be copied.
 func pilot(t *testing.T) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -54,7 +54,7 @@ func pilot(t *testing.T) string {
 	return dir
 }
 
-// newPlace is an empty place.
+// newPlace returns an empty place.
 func newPlace(t *testing.T) Place {
 	t.Helper()
 	dir := t.TempDir()
@@ -67,7 +67,7 @@ func newPlace(t *testing.T) Place {
 	return p
 }
 
-// checkCopy looks at a copy of the pilot.
+// checkCopy checks a copy of the pilot.
 func checkCopy(t *testing.T, tree string, made Made) {
 	t.Helper()
 	for name, want := range map[string]bool{
@@ -112,7 +112,8 @@ func checkCopy(t *testing.T, tree string, made Made) {
 
 var pilotChoice = Choice{Exclude: []string{"/srv/data"}, With: []string{"/home/lab"}}
 
-// This machine's own way: what belongs to an image is copied as it is, what must not travel stays, and that is said.
+// TestMachine: a copy of this machine has everything that belongs to an image. What must not be copied is left out
+// and reported.
 func TestMachine(t *testing.T) {
 	m := Machine{Root: pilot(t), Choice: pilotChoice}
 	p := newPlace(t)
@@ -128,7 +129,7 @@ func TestMachine(t *testing.T) {
 	}
 }
 
-// sshd starts a real server on loopback, which lets root in by a key, and returns the program that leads there.
+// sshd starts a real server on loopback that accepts root with a key, and returns the program that connects to it.
 func sshd(t *testing.T, more ...string) []string {
 	t.Helper()
 	const server = "/usr/sbin/sshd"
@@ -174,7 +175,7 @@ printf '%s\n' 'ListenAddress 127.0.0.1' "Port $2" "HostKey $1/host" "AuthorizedK
 	}
 }
 
-// Another machine's way: over a real sshd; interrupted, it goes on with what it has.
+// TestMachineOverSSH copies another machine over a real sshd. An interrupted copy continues.
 func TestMachineOverSSH(t *testing.T) {
 	m := Machine{Remote: "root@127.0.0.1:" + pilot(t), Choice: pilotChoice}
 	m.SSH = sshd(t)
@@ -204,8 +205,8 @@ func TestMachineOverSSH(t *testing.T) {
 	}
 }
 
-// A machine without rsync sends a tarball: the same is copied, and the same is left out. Without GNU's tar it says
-// what to install.
+// TestMachineWithoutRsync: a machine without rsync sends a tar archive with the same files. Without GNU tar the error
+// says what to install.
 func TestMachineWithoutRsync(t *testing.T) {
 	tree, bin := pilot(t), t.TempDir()
 	for _, p := range []string{"id", "find", "grep", "tar", "sh", "mountpoint"} {

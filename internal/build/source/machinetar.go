@@ -16,8 +16,8 @@ import (
 	"pando/internal/command"
 )
 
-// fillTar copies a machine that has no rsync: find there lists what may travel, tar sends it, and it is unpacked
-// here as any archive is. An interrupted copy begins again.
+// fillTar copies a machine that has no rsync: find lists the files there, tar sends them, and they are unpacked here
+// like an archive. An interrupted copy begins again.
 func (m Machine) fillTar(
 	ctx context.Context,
 	p Place,
@@ -51,7 +51,7 @@ func (m Machine) fillTar(
 		return nil, err
 	}
 	bad := u.archive(ctx, packed{&counted{r: out, progress: progress}, b})
-	_, _ = io.Copy(io.Discard, out) // it must be able to end
+	_, _ = io.Copy(io.Discard, out) // tar must be able to end
 	err = cmd.Wait()
 	var exit *exec.ExitError
 	switch {
@@ -69,10 +69,10 @@ func (m Machine) fillTar(
 	return append(notes(hidden), found...), err
 }
 
-// changedFiles is tar's status for files that changed or went while it read: a running machine does that.
+// changedFiles is tar's exit status for files that changed or vanished during the copy, as on a running machine.
 const changedFiles = 1
 
-// over is a command of the shell there.
+// over returns a command that runs a script in the remote shell.
 func (r rsync) over(ctx context.Context, script string) *exec.Cmd {
 	args := append(append([]string{}, r.shell[1:]...), r.from, script)
 	cmd := exec.CommandContext(ctx, r.shell[0], args...)
@@ -82,8 +82,8 @@ func (r rsync) over(ctx context.Context, script string) *exec.Cmd {
 	return cmd
 }
 
-// sendTree is the script that sends the tree. The rules are those of Choice.rules, in the same order: the first
-// that fits decides.
+// sendTree returns the script that sends the tree. Its rules are those of Choice.rules in the same order: the first
+// match decides.
 func sendTree(r rsync) string {
 	starts := "."
 	for _, part := range r.parts {
@@ -113,9 +113,9 @@ func sendTree(r rsync) string {
 		"--warning=no-file-changed --warning=no-file-removed --warning=no-file-ignored -cf -"
 }
 
-// regexOf makes an extended regular expression of one of rsync's patterns.
+// regexOf turns a pattern of rsync into an extended regular expression.
 func regexOf(pattern string) string {
-	if above, ok := strings.CutSuffix(pattern, "/***"); ok { // a directory with what is below it
+	if above, ok := strings.CutSuffix(pattern, "/***"); ok { // a directory with everything below it
 		return regexOf(above) + "(/.*)?"
 	}
 	out := regexp.QuoteMeta(pattern)
@@ -125,7 +125,7 @@ func regexOf(pattern string) string {
 
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// hidden asks which of the patterns hide something there.
+// hidden counts, for each pattern, the files that it leaves out on the remote machine.
 func (m Machine) hidden(ctx context.Context, r rsync) (map[string]int, error) {
 	var script strings.Builder
 	fmt.Fprintf(

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// otherNotations takes attributes that an archive has only in another notation: GNU tar with --acls and --selinux,
-// star, and libarchive's bsdtar.
+// otherNotations adds attributes that an archive stores in another notation: GNU tar with --acls and --selinux, star,
+// and libarchive's bsdtar.
 func (a *attributes) otherNotations(records map[string]string) {
 	add := func(name, value string) {
 		if !slices.ContainsFunc(a.xattrs, func(x xattr) bool { return x.name == name }) {
@@ -49,7 +49,7 @@ func (a *attributes) otherNotations(records map[string]string) {
 	}
 }
 
-// The tags of entries of a POSIX ACL (Linux, include/uapi/linux/posix_acl.h), and the id of those without one.
+// Tags of POSIX ACL entries (Linux, include/uapi/linux/posix_acl.h), and the ID of entries that have none.
 const (
 	aclUserObj, aclUser, aclGroupObj, aclGroup, aclMask, aclOther = 0x01, 0x02, 0x04, 0x08, 0x10, 0x20
 
@@ -61,9 +61,9 @@ type aclEntry struct {
 	id        uint32
 }
 
-// aclOf makes the attribute of a POSIX ACL from its text, such as "user::rwx,user:lisa:r-x:1001,group::r-x,other::---":
-// "" of an ACL that says nothing beyond the mode. One that names accounts without their numbers is an error: only the
-// machine that the archive comes from knows whom it means.
+// aclOf converts the text of a POSIX ACL, such as "user::rwx,user:lisa:r-x:1001,group::r-x,other::---", into the
+// attribute; "" if it says no more than the mode. An account without its number is an error: only the machine of the
+// archive knows its number.
 func aclOf(text string) (string, error) {
 	var entries []aclEntry
 	for _, line := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '\n' }) {
@@ -93,7 +93,7 @@ func aclOf(text string) (string, error) {
 }
 
 func aclEntryOf(f []string) (aclEntry, error) {
-	if len(f) == 2 && (f[0] == "mask" || f[0] == "other") { // star leaves the empty qualifier out
+	if len(f) == 2 && (f[0] == "mask" || f[0] == "other") { // star omits the empty qualifier
 		f = []string{f[0], "", f[1]}
 	}
 	tags := map[string][2]uint16{
@@ -101,7 +101,7 @@ func aclEntryOf(f []string) (aclEntry, error) {
 		"g": {aclGroupObj, aclGroup}, "mask": {aclMask}, "m": {aclMask}, "other": {aclOther}, "o": {aclOther},
 	}
 	if len(f) < 3 || tags[f[0]] == [2]uint16{} {
-		return aclEntry{}, errors.New("no entry of an ACL")
+		return aclEntry{}, errors.New("not an ACL entry")
 	}
 	e := aclEntry{tag: tags[f[0]][0], id: aclNoID}
 	if f[1] != "" {
@@ -111,7 +111,7 @@ func aclEntryOf(f []string) (aclEntry, error) {
 		}
 		id, err := strconv.ParseUint(number, 10, 32)
 		if err != nil {
-			return e, errors.New("an account without its number")
+			return e, errors.New("an account without a numeric ID")
 		}
 		e.tag, e.id = tags[f[0]][1], uint32(id)
 	}

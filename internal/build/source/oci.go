@@ -18,15 +18,15 @@ type OCI struct {
 	Limits       Limits
 
 	path string // of a layout or archive; "" in a registry
-	want string // in a registry the reference; in a file the name of one of several images, "" any
-	http bool   // the registry has no TLS
+	want string // in a registry: the reference; in a file: the name of one of several images, "" any
+	http bool   // connect to the registry without TLS
 
-	resolved *ociImage // by State, for Fill
+	resolved *ociImage // set by State, used by Fill
 }
 
-// ParseOCI parses an image's name: a reference ("debian:bookworm", "registry.lab/image@sha256:..."; with http:// for a
-// registry without TLS), or the path of a layout or archive, with ":NAME" if that has several images. An existing file
-// is taken as a path. The prefixes of skopeo (docker://, oci:, oci-archive:, docker-archive:) choose explicitly.
+// ParseOCI parses an image's name: a reference ("debian:bookworm", "registry.lab/image@sha256:..."; with http:// for
+// a registry without TLS), or the path of a layout or archive, with ":NAME" if that has several images. An existing
+// file is taken as a path. The prefixes of skopeo (docker://, oci:, oci-archive:, docker-archive:) choose explicitly.
 func ParseOCI(ref, architecture string, l Limits) (*OCI, error) {
 	o := &OCI{Ref: ref, Architecture: architecture, Limits: l}
 	if o.Architecture == "" {
@@ -58,7 +58,8 @@ func ParseOCI(ref, architecture string, l Limits) (*OCI, error) {
 	return o, nil
 }
 
-// setPath takes the longest part of a text that is there as a file, and as the image's name what follows it.
+// setPath takes the longest prefix of the text that is an existing file as the path, and the rest as the image's
+// name.
 func (o *OCI) setPath(text string) bool {
 	for end := len(text); end > 0; end = strings.LastIndexAny(text[:end], ":@") {
 		if _, err := os.Stat(text[:end]); err != nil {
@@ -73,7 +74,7 @@ func (o *OCI) setPath(text string) bool {
 	return false
 }
 
-// Key is the reference, or the path, with the architecture.
+// Key contains the reference or the path, and the architecture.
 func (o *OCI) Key() string {
 	at := o.path
 	if abs, err := filepath.Abs(at); err == nil && at != "" {
@@ -93,7 +94,7 @@ func (o *OCI) State(ctx context.Context) (string, error) {
 	return o.resolved.digest, nil
 }
 
-// Fill unpacks the layers on top of each other. An interruption keeps the fetched layers, and the fetched part of one.
+// Fill unpacks the layers in order. After an interruption it keeps the fetched layers, and the fetched part of one.
 func (o *OCI) Fill(ctx context.Context, p Place, progress func(Progress)) (Made, error) {
 	m := Made{Kind: "oci", Name: o.Ref}
 	if err := p.clear(); err != nil {

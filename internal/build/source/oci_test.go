@@ -24,7 +24,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// testImage is an image of two layers, one packed with gzip, the other with zstd.
+// testImage returns an image with two layers, one packed with gzip, the other with zstd.
 func testImage(t testing.TB, architecture string) v1.Image {
 	t.Helper()
 	lower := archiveOf(
@@ -68,7 +68,7 @@ func imageOf(t testing.TB, architecture string, layers ...v1.Layer) v1.Image {
 	return img
 }
 
-// index is a multi-architecture image, with what builders add: an entry for an unknown platform.
+// index returns a multi-architecture image that also has an entry for an unknown platform, as builders add.
 func index(t testing.TB) v1.ImageIndex {
 	t.Helper()
 	add := func(architecture, system string) mutate.IndexAddendum {
@@ -125,7 +125,7 @@ func newRegistry(t testing.TB) (host string) {
 	return host
 }
 
-// places puts the test image everywhere an image can lie.
+// places stores the test image in every kind of place that an image can be read from.
 func places(t testing.TB) map[string]string {
 	t.Helper()
 	at := t.TempDir()
@@ -162,7 +162,7 @@ func places(t testing.TB) map[string]string {
 	}
 }
 
-// The same image gives the same tree, wherever it lies.
+// TestOCIFromEverywhere: the same image gives the same tree from every kind of place.
 func TestOCIFromEverywhere(t *testing.T) {
 	needRoot(t)
 	var want []string
@@ -191,7 +191,7 @@ func TestOCIFromEverywhere(t *testing.T) {
 	}
 }
 
-// Of an index each architecture gets its own.
+// TestOCIByArchitecture: each architecture gets its own image of an index.
 func TestOCIByArchitecture(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "multi")
 	_, err := layout.Write(dir, index(t))
@@ -205,7 +205,7 @@ func TestOCIByArchitecture(t *testing.T) {
 	}
 }
 
-// What is no image of a root file system for such nodes is refused with the reason.
+// TestOCIRefused: the error for an image that nodes cannot boot says why.
 func TestOCIRefused(t *testing.T) {
 	needRoot(t)
 	at := t.TempDir()
@@ -264,7 +264,7 @@ func TestOCIRefused(t *testing.T) {
 	}
 }
 
-// A byte that is not what it was is found, in every document and in every layer, and leaves no tree.
+// TestOCIDamaged: a changed byte in any document or layer is noticed and leaves no tree.
 func TestOCIDamaged(t *testing.T) {
 	needRoot(t)
 	dir := filepath.Join(t.TempDir(), "layout")
@@ -299,7 +299,8 @@ func flipped(b []byte) []byte {
 	return b
 }
 
-// A saved image is verified by what its layers unpack to: the archive has no other digests.
+// TestSavedImageDamaged: a saved image is verified by the digests of its unpacked layers, because the archive has no
+// others.
 func TestSavedImageDamaged(t *testing.T) {
 	tag, err := name.NewTag("registry.lab/lab:1")
 	check(t, err)

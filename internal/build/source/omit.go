@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// omission is what a copy of a machine leaves out, and why. Patterns are rsync's: a leading slash is the root of
-// the tree, and what ends in /* keeps its directory.
+// omission is a kind of files that a copy of a machine leaves out. Patterns are rsync's: a leading slash is the root
+// of the tree, and a pattern that ends in /* keeps the directory itself.
 type omission struct {
 	what     string
 	patterns []string
 }
 
-// omissions is what must not travel from a machine into an image, which every node boots and everybody on the
-// network can read. The order is that of the report.
+// omissions lists the files of a machine that must not be in an image, which every node boots and everybody on the
+// network can read. The report has the same order.
 func omissions() []omission {
 	return []omission{
 		{
@@ -128,17 +128,17 @@ func omissions() []omission {
 
 // Choice changes which files a copy leaves out.
 type Choice struct {
-	Exclude []string // left out, too
-	With    []string // taken, with what is below, though it would be left out
+	Exclude []string // leave out these, too
+	With    []string // copy these with everything below them, although they would be left out
 }
 
-// rules are rsync's filter rules; the first that matches decides. Directories of logs are kept: programs write into
+// rules returns rsync's filter rules; the first match decides. Log directories are kept, because programs write into
 // them.
 func (c Choice) rules() []string {
 	var out []string
 	for _, p := range c.With {
 		p = strings.TrimRight(p, "/*")
-		for i := 1; i < len(p); i++ { // the way there
+		for i := 1; i < len(p); i++ { // the directories above
 			if p[i] == '/' {
 				out = append(out, "+ "+p[:i]+"/")
 			}
@@ -157,7 +157,7 @@ func (c Choice) rules() []string {
 	return out
 }
 
-// check refuses patterns that would not mean what they say.
+// check returns an error for patterns that do not begin at the root, or that are not safe in a rule.
 func (c Choice) check() error {
 	for _, p := range append(append([]string{}, c.Exclude...), c.With...) {
 		if !strings.HasPrefix(p, "/") || strings.ContainsAny(p, "\n\x00") || p == "/" {
@@ -167,8 +167,8 @@ func (c Choice) check() error {
 	return nil
 }
 
-// notes reports what was left out, by kind, from the count of each pattern's matches. Patterns of the first kind are
-// not reported.
+// notes reports what was left out, by kind, from the number of matches of each pattern. The first kind is not
+// reported.
 func notes(hidden map[string]int) []string {
 	var out []string
 	for _, o := range omissions()[1:] {

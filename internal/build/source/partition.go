@@ -11,19 +11,19 @@ import (
 	"pando/internal/mount"
 )
 
-// partition is a part of a disk, or all of one that has no parts.
+// partition is a partition of a disk, or a whole disk without partitions.
 type partition struct {
 	number       int
 	offset, size int64  // bytes
-	kind         string // "ext4", "xfs", "btrfs"; "swap", "vfat" ...; "" if nobody knows
+	kind         string // "ext4", "xfs", "btrfs"; "swap", "vfat" ...; "" if unknown
 	uuid, label  string // of the file system
 	id, name     string // PARTUUID and PARTLABEL
 }
 
-// sector is what partition tables of virtual disks count in.
+// sector is the unit of partition tables on virtual disks, in bytes.
 const sector = 512
 
-// Limits for numbers in a partition table.
+// Maximum number of entries of a GPT, and of logical partitions of an MBR.
 const (
 	maxPartitions = 128
 	maxLogical    = 64
@@ -56,10 +56,10 @@ type rawDisk struct {
 	size int64
 }
 
-// read is n bytes at an offset, fewer at the end of the disk.
+// read returns n bytes at an offset; bytes beyond the end of the disk are zeros.
 func (d *rawDisk) read(at int64, n int) []byte {
 	b := make([]byte, n)
-	got, _ := d.f.ReadAt(b, at) // what is not there is zeros
+	got, _ := d.f.ReadAt(b, at) // bytes beyond the end become zeros
 	clear(b[got:])
 	return b
 }
@@ -68,7 +68,7 @@ func (d *rawDisk) partitions() ([]partition, error) {
 	whole := partition{number: 0, size: d.size}
 	mbr := d.read(0, sector)
 	if d.look(&whole); whole.kind != "" && whole.kind != "vfat" {
-		return []partition{whole}, nil // a file system without a table before it
+		return []partition{whole}, nil // a file system without a partition table
 	}
 	if mbr[510] != 0x55 || mbr[511] != 0xaa {
 		return nil, errors.New("it has neither a partition table nor a file system that is known")
@@ -90,7 +90,7 @@ func (d *rawDisk) partitions() ([]partition, error) {
 	return out, nil
 }
 
-// gpt reads the table of the UEFI specification, chapter 5.
+// gpt reads the partition table of the UEFI specification, chapter 5.
 func (d *rawDisk) gpt() (out []partition) {
 	le := binary.LittleEndian
 	head := d.read(sector, sector)
@@ -162,7 +162,7 @@ func (d *rawDisk) mbr(b []byte) (out []partition) {
 	return out
 }
 
-// signatures are how file systems and what is like them are known.
+// signatures are the signatures of file systems and other content of partitions.
 var signatures = []struct {
 	kind, magic string
 	at          int64
@@ -185,7 +185,7 @@ var signatures = []struct {
 	}, {"ZFS", "\x0c\xb1\xba\x00\x00\x00\x00\x00", 128 << 10}, {"BitLocker", "-FVE-FS-", 3},
 }
 
-// look finds out what is in a partition.
+// look determines the content of a partition.
 func (d *rawDisk) look(p *partition) {
 	for _, s := range signatures {
 		if s.at+int64(len(s.magic)) <= p.size && string(d.read(p.offset+s.at, len(s.magic))) == s.magic {
@@ -206,8 +206,8 @@ func (d *rawDisk) look(p *partition) {
 	}
 }
 
-// options are the ways to mount it, none of which writes to it: no journal is played back. The kernel refuses the
-// first way of ext4 and XFS where there is something in the journal.
+// options returns mount options to try in this order. None writes to the partition: no journal is replayed. The
+// kernel refuses the first option of ext4 and XFS if the journal is not empty.
 func (p partition) options() []string {
 	switch p.kind {
 	case "ext4":
@@ -227,7 +227,7 @@ func (p partition) options() []string {
 	return nil
 }
 
-// Options that leave out what is in a journal.
+// Mount options that ignore the journal.
 const noLoad, noRecovery = "noload", "norecovery,nouuid"
 
 // unclean returns what may be missing from a file system that was mounted without its journal; "" if nothing.
@@ -246,7 +246,7 @@ func (p partition) file(raw, data string) mount.File {
 	return mount.File{Path: raw, Offset: p.offset, Size: p.size, Type: p.kind, Data: data}
 }
 
-// hint is what to do about what cannot be mounted from a file.
+// hint says what to do about a partition that cannot be mounted from a file.
 func (p partition) hint() string {
 	const way = ", or copy the running machine with `pando image capture NAME root@MACHINE`"
 	switch p.kind {
@@ -276,7 +276,7 @@ func (p partition) hint() string {
 	return ""
 }
 
-// named finds the partition that the first field of a line of fstab(5) means.
+// named returns the partition that the first field of a line of fstab(5) means.
 func named(parts []partition, field string) (partition, bool) {
 	key, value, _ := strings.Cut(field, "=")
 	value = strings.Trim(value, `"`)
@@ -301,7 +301,7 @@ func uuidText(b []byte) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:16])
 }
 
-// guid is a UUID as GPT stores it, its first three numbers with the low byte first.
+// guid formats a UUID from GPT, which stores the first three numbers with the low byte first.
 func guid(b []byte) string {
 	le := binary.LittleEndian
 	return fmt.Sprintf("%08x-%04x-%04x-%x-%x", le.Uint32(b), le.Uint16(b[4:]), le.Uint16(b[6:]), b[8:10], b[10:16])

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// freePort is a port on loopback that nobody listens on now.
+// freePort returns a port on loopback on which nothing listens.
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -21,7 +21,7 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// waitPort waits until somebody listens there.
+// waitPort waits until something listens on a port.
 func waitPort(t *testing.T, port string) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)

@@ -16,10 +16,10 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
 
-// headerWait is how long a registry may think before it answers.
+// headerWait is how long a registry may take until it begins to answer.
 const headerWait = time.Minute
 
-// ociRegistry is an OCI registry, spoken to with the credentials of `docker login` or `podman login`.
+// ociRegistry is an OCI registry. It uses the credentials of `docker login` or `podman login`.
 type ociRegistry struct {
 	ref  name.Reference
 	http *http.Client
@@ -42,7 +42,7 @@ func (o *OCI) openRegistry(ctx context.Context) (depot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("credentials for %s: %w", repo.RegistryStr(), err)
 	}
-	base := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // it is one
+	base := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // it always has this type
 	base.ResponseHeaderTimeout = headerWait
 	rt, err := transport.NewWithContext(ctx, repo.Registry, auth, base, []string{repo.Scope(transport.PullScope)})
 	if err != nil {
@@ -59,7 +59,7 @@ func (r *ociRegistry) top(ctx context.Context) (v1.Descriptor, []byte, error) {
 	return r.get(ctx, r.ref)
 }
 
-// get fetches a manifest or index; by digest it is verified.
+// get fetches a manifest or index. If the reference has a digest, the content is verified.
 func (r *ociRegistry) get(ctx context.Context, ref name.Reference) (v1.Descriptor, []byte, error) {
 	d, err := remote.Get(ref, remote.WithContext(ctx), remote.WithTransport(r.http.Transport))
 	if err != nil {
@@ -86,7 +86,7 @@ func (r *ociRegistry) document(ctx context.Context, d v1.Descriptor) ([]byte, er
 	return io.ReadAll(io.LimitReader(body, maxDocument))
 }
 
-// blob asks for a blob from an offset on; a registry that cannot do that sends all, and the beginning is dropped.
+// blob fetches a blob from an offset on. If the registry sends all of it, blob drops the beginning.
 func (r *ociRegistry) blob(ctx context.Context, d v1.Descriptor, from int64) (io.ReadCloser, error) {
 	repo := r.ref.Context()
 	u := url.URL{

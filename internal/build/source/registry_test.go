@@ -23,7 +23,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// A registry that wants a password gets the one of Docker's configuration, by basic authentication or for a token.
+// TestRegistryWithPassword: a registry with a password gets the one in Docker's configuration, by basic
+// authentication or for a token.
 func TestRegistryWithPassword(t *testing.T) {
 	needRoot(t)
 	const user, password, token = "lab", "s3cret", "a-token"
@@ -75,7 +76,7 @@ func TestRegistryWithPassword(t *testing.T) {
 	}
 }
 
-// unsteady is a registry whose connections break: each answer with a layer ends after so many bytes.
+// unsteady is a registry whose connections break: each reply with a layer ends after a number of bytes.
 type unsteady struct {
 	http.Handler
 	mu     sync.Mutex
@@ -115,7 +116,7 @@ func (u *unsteady) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// bigLayer is a layer that packing does not make smaller.
+// bigLayer returns an incompressible layer.
 func bigLayer(t testing.TB, seed uint64, size int) v1.Layer {
 	t.Helper()
 	content := make([]byte, size)
@@ -141,7 +142,7 @@ func unsteadyRegistry(t testing.TB) (*unsteady, string) {
 	return u, ref
 }
 
-// A connection that breaks in a layer is made again, and the layer goes on where it was: no byte comes twice.
+// TestFetchGoesOn: after a broken connection the download continues where it was; no byte is sent twice.
 func TestFetchGoesOn(t *testing.T) {
 	u, ref := unsteadyRegistry(t)
 	u.after = 70_000
@@ -155,7 +156,7 @@ func TestFetchGoesOn(t *testing.T) {
 	}
 }
 
-// What was fetched before an interruption is not fetched again.
+// TestFetchContinuesLater: what was fetched before an interruption is not fetched again.
 func TestFetchContinuesLater(t *testing.T) {
 	needRoot(t)
 	u, ref := unsteadyRegistry(t)
@@ -184,7 +185,7 @@ func TestFetchContinuesLater(t *testing.T) {
 	}
 }
 
-// Wrong bytes are not kept: with the right ones the same call succeeds.
+// TestFetchedWrongBytes: wrong bytes are not kept, and the same call succeeds when the registry sends the right ones.
 func TestFetchedWrongBytes(t *testing.T) {
 	needRoot(t)
 	u, ref := unsteadyRegistry(t)

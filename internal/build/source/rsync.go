@@ -19,29 +19,29 @@ import (
 	"pando/internal/systree"
 )
 
-// rsync copies a tree with all that a file has. It is the program: it speaks to that of the other machine, and goes on
-// where an interrupted copy was.
+// rsync copies a tree with all attributes of its files by the program rsync, which talks to the rsync of the other
+// machine and continues after an interruption.
 type rsync struct {
-	from   string   // "" for this machine, "root@pilot"
-	shell  []string // that leads there
+	from   string   // "root@pilot"; "" for this machine
+	shell  []string // command that connects to the machine
 	root   string   // directory of the tree, "/" for a whole machine
-	parts  []string // directories below it that are file systems of their own and belong to the tree: "/boot"
-	single bool     // other file systems are left alone
-	tar    bool     // the other machine has no rsync, but tar
+	parts  []string // directories below root that are separate file systems and belong to the tree: "/boot"
+	single bool     // do not copy other file systems
+	tar    bool     // the other machine has tar but no rsync
 	choice Choice
-	whole  bool // nothing is left out, whatever choice says
+	whole  bool // leave nothing out, whatever choice says
 }
 
-// CopyDirectory copies a directory of this machine into a place, with all that an image takes of its files.
+// CopyDirectory copies a directory of this machine into a place, with all attributes that an image stores.
 func CopyDirectory(ctx context.Context, dir string, p Place, progress func(Progress)) error {
 	_, err := rsync{root: dir, whole: true}.run(ctx, p, progress)
 	return err
 }
 
-// vanished is rsync's status for files that went while it copied: a running machine does that.
+// vanished is rsync's exit status for files that vanished during the copy, as on a running machine.
 const vanished = 24
 
-// run copies into a place and returns notes of what was left out.
+// run copies into a place and returns notes about what was left out.
 func (r rsync) run(ctx context.Context, p Place, progress func(Progress)) ([]string, error) {
 	path, err := exec.LookPath("rsync")
 	if err != nil {
@@ -75,7 +75,7 @@ func (r rsync) run(ctx context.Context, p Place, progress func(Progress)) ([]str
 	return nil, roomHint(fullDisk(fmt.Errorf("rsync: %w: %s", command.Ended(ctx, err), problem.text())), p.Root)
 }
 
-// args is the command line. Files appear under their names when they are whole; the rest of a long one is kept.
+// args returns the command line. A file gets its name when it is complete; the part of a long file is kept.
 func (r rsync) args(p Place) []string {
 	args := []string{
 		"-aHAXSR",
@@ -94,13 +94,13 @@ func (r rsync) args(p Place) []string {
 		args = append(args, "--rsh="+strings.Join(r.shell, " "), "--compress", "--remote-option=--debug=FILTER")
 	}
 	if r.whole {
-		args = append(args, "--modify-window=-1") // a directory of the same second gets its fraction, too
+		args = append(args, "--modify-window=-1") // compare the nanoseconds of times, too
 	} else {
 		for _, rule := range r.choice.rules() {
 			args = append(args, "--filter="+rule)
 		}
 	}
-	// As systree.ForeignXattr has it; ACLs are not among the attributes here.
+	// The same attributes as in systree.ForeignXattr; ACLs are not among the attributes here.
 	for _, begin := range systree.ForeignTrusted() {
 		args = append(args, "--filter=-x trusted."+begin+"*")
 	}
@@ -119,7 +119,7 @@ func (r rsync) args(p Place) []string {
 	return append(args, p.Root+"/")
 }
 
-// rsyncTalk is what rsync says while it works.
+// rsyncTalk parses the output of rsync.
 type rsyncTalk struct {
 	progress func(Progress)
 	hidden   map[string]int // by pattern
@@ -155,10 +155,10 @@ func (t *rsyncTalk) read(r io.Reader) {
 		}
 		t.progress(s)
 	}
-	_, _ = io.Copy(io.Discard, r) // after a line without an end, too, rsync must be able to speak
+	_, _ = io.Copy(io.Discard, r) // rsync must not block, even if a line was too long for the scanner
 }
 
-// hide counts what a pattern keeps away. rsync does not say whose an attribute is.
+// hide counts a file that a pattern leaves out. For attributes rsync does not name the file.
 func (t *rsyncTalk) hide(kind, name, pattern string) {
 	switch {
 	case kind != "xattr":
@@ -168,7 +168,7 @@ func (t *rsyncTalk) hide(kind, name, pattern string) {
 	}
 }
 
-// linesAndReturns splits at line feeds and at carriage returns, with which a figure is overwritten by the next.
+// linesAndReturns splits at line feeds and at carriage returns, by which rsync overwrites a progress figure.
 func linesAndReturns(data []byte, atEOF bool) (int, []byte, error) {
 	if i := bytes.IndexAny(data, "\r\n"); i >= 0 {
 		return i + 1, data[:i], nil
@@ -193,7 +193,7 @@ func (t *tail) Write(b []byte) (int, error) {
 
 func (t *tail) text() string { return strings.TrimSpace(string(t.b)) }
 
-// fullDisk makes an error of a program into ENOSPC if that is what the program meant.
+// fullDisk adds ENOSPC to the error of a program that reported a full disk.
 func fullDisk(err error) error {
 	if strings.Contains(err.Error(), "No space left on device") {
 		return fmt.Errorf("%w: %w", syscall.ENOSPC, err)

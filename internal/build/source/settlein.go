@@ -33,15 +33,15 @@ func settleIn(tree string) ([]string, error) {
 	if info, err := root.Stat("etc"); err != nil || !info.IsDir() {
 		return nil, errors.New("it has no /etc: is it the root of a system?")
 	}
-	// Empty, but there: systemd then takes the ID that the node is given and sees no first boot.
+	// systemd takes an existing empty file as no first boot, and uses the ID that the node is given.
 	if err := root.WriteFile("etc/machine-id", nil, 0o444); err != nil {
 		return nil, err
 	}
 	return settleFstab(root)
 }
 
-// settleFstab comments the lines of fstab(5) out that are about local disks: a node would wait for each of them,
-// and then not come up.
+// settleFstab comments out the lines of fstab(5) that mount local disks: a node would wait for each of them and fail
+// to boot.
 func settleFstab(root *os.Root) ([]string, error) {
 	text, err := root.ReadFile("etc/fstab")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -70,7 +70,7 @@ func settleFstab(root *os.Root) ([]string, error) {
 	}, nil
 }
 
-// localDisk reports whether a first field of fstab(5) is a device of the machine.
+// localDisk reports whether a first field of fstab(5) is a local device.
 func localDisk(field string) bool {
 	for _, prefix := range []string{"UUID=", "LABEL=", "PARTUUID=", "PARTLABEL=", "/dev/"} {
 		if strings.HasPrefix(field, prefix) {

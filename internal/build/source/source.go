@@ -9,36 +9,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Place has the directories that a source writes to. Both exist.
+// Place has the two directories that a source writes to. Both exist. A source has a key, which names it whatever its
+// content, and a state, which identifies its content as far as that is known without reading all of it.
 type Place struct {
-	Root string // of the tree: empty, or what an interrupted filling from the same source left
-	Keep string // for what outlives an interruption; removed when the tree is whole
+	Root string // the tree: empty, or what an interrupted Fill from the same source left
+	Keep string // for files that outlive an interruption; removed when the tree is complete
 }
 
-// Progress is how much of a tree is filled.
+// Progress says how much of a tree is filled.
 type Progress struct {
 	Done  int64  // bytes
 	Total int64  // bytes; 0: unknown
-	Note  string // what is being done, where bytes do not say it; "" as before
+	Note  string // what is being done, if the bytes do not tell; "": unchanged
 }
 
 // Made describes a complete tree.
 type Made struct {
 	Kind string `json:"kind"` // "oci", "tar"
-	Name string `json:"name"` // of the source, as people write it: a reference, a path
+	Name string `json:"name"` // the source as people write it: a reference, a path
 	// "sha256:..." of the image's manifest or of the file; "" if there is none
 	Digest string   `json:"digest,omitempty"`
-	Notes  []string `json:"notes,omitempty"` // what is worth knowing, such as programs that are set-uid
+	Notes  []string `json:"notes,omitempty"` // remarks for people, for example on set-uid programs
 }
 
-// Limits bound the tree that an archive of few bytes can become.
+// Limits bounds the tree that an archive may unpack to.
 type Limits struct {
-	// MaxSize is the limit for the bytes of the tree's files, holes included. 0: the free space of the tree's disk, and
-	// at most maxRatio times the bytes that were read.
+	// MaxSize limits the bytes of the tree's files, with holes. 0: the free space of the tree's disk, and at most
+	// maxRatio times the bytes that were read.
 	MaxSize int64
 }
 
-// clear empties a tree's root, which stays.
+// clear empties a tree's root directory.
 func (p Place) clear() error {
 	names, err := os.ReadDir(p.Root)
 	if err != nil {
@@ -52,7 +53,7 @@ func (p Place) clear() error {
 	return nil
 }
 
-// roomHint reports what to do about a full disk.
+// roomHint adds to the error of a full disk what to do.
 func roomHint(err error, dir string) error {
 	if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
 		return err

@@ -2,7 +2,7 @@ package source
 
 import "fmt"
 
-// tally counts what in a tree somebody may want to know of, each kind with the name that came first.
+// tally counts files in a tree that people may want to know about, each kind with the first name.
 type tally struct {
 	setuid, capable, devices, dropped, acls some
 }
@@ -18,7 +18,7 @@ func (s *some) add(name string) {
 	}
 }
 
-// notes are for people. Nothing of it is wrong: a system needs programs that are set-uid.
+// notes describes the counts for people. They are no faults: a system needs set-uid programs.
 func (t *tally) notes() []string {
 	var out []string
 	for _, n := range []struct {

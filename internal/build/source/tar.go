@@ -26,7 +26,7 @@ func (t Tar) Key() string {
 	return "tar-" + place(t.File)
 }
 
-// place is where a file is, as a part of another's name.
+// place returns a hash of a file's absolute path, as part of another file's name.
 func place(file string) string {
 	abs, err := filepath.Abs(file)
 	if err != nil {
@@ -35,13 +35,13 @@ func place(file string) string {
 	return short(abs)
 }
 
-// short is a text as a part of a file's name.
+// short returns a hash of a text, as part of a file's name.
 func short(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:8])
 }
 
-// State has the file's size and time.
+// State contains the file's size and time.
 func (t Tar) State(context.Context) (string, error) {
 	info, err := os.Stat(t.File)
 	if err != nil {
@@ -89,7 +89,7 @@ func (t Tar) fill(ctx context.Context, p Place, progress func(Progress), m *Made
 	if err := u.packedArchive(ctx, from); err != nil {
 		return err
 	}
-	if _, err := io.Copy(io.Discard, from); err != nil { // what stands after the archive's end is part of its digest
+	if _, err := io.Copy(io.Discard, from); err != nil { // bytes after the archive's end count in its digest
 		return err
 	}
 	m.Digest = "sha256:" + hex.EncodeToString(digest.Sum(nil))
@@ -102,7 +102,7 @@ func (t Tar) fill(ctx context.Context, p Place, progress func(Progress), m *Made
 	return savedContainer(p.Root)
 }
 
-// savedContainer refuses an archive of a container image: its layers are files in it.
+// savedContainer returns an error if the tree is an unpacked archive of a container image, whose layers are archives.
 func savedContainer(tree string) error {
 	for _, name := range []string{"oci-layout", "manifest.json"} {
 		if systree.Exists(filepath.Join(tree, name)) && !systree.Exists(filepath.Join(tree, "etc")) {
@@ -112,7 +112,7 @@ func savedContainer(tree string) error {
 	return nil
 }
 
-// packedArchive puts an archive into the tree, whatever it is packed with.
+// packedArchive unpacks an archive with any known compression into the tree.
 func (u *unpacker) packedArchive(ctx context.Context, r io.Reader) error {
 	z, err := decompress(ctx, packed{r, u.budget})
 	if err != nil {
@@ -122,7 +122,7 @@ func (u *unpacker) packedArchive(ctx context.Context, r io.Reader) error {
 	return errors.Join(err, z.Close())
 }
 
-// counted says how much of an archive is read.
+// counted reports how much of an archive was read.
 type counted struct {
 	r           io.Reader
 	done, total int64

@@ -13,23 +13,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unpacker unpacks archives into a tree, one on top of the other. It is used by one goroutine.
+// unpacker unpacks archives into a tree, one on top of the other. It must be used by one goroutine.
 type unpacker struct {
 	root   int // the tree, opened with O_PATH
 	path   string
-	layers bool // whiteouts have their meaning
+	layers bool // apply whiteouts
 	budget *budget
 
-	last  directory                // kept open
-	stale bool                     // something was removed since: the name of last may mean another one
-	seed  maphash.Seed             // so that nobody can choose names that look like others
-	fresh map[uint64]struct{}      // entries that the archive being read made: what its whiteouts do not hide
-	times map[uint64]unix.Timespec // of directories, by inode: set when all is there, for each file in one changes them
+	last  directory                // directory that dir keeps open
+	stale bool                     // something was removed: the name of last may mean another directory
+	seed  maphash.Seed             // of the hashes in fresh; see entry
+	fresh map[uint64]struct{}      // entries that the present archive made; its whiteouts do not hide them
+	times map[uint64]unix.Timespec // of directories, by inode; set at the end: a new file changes them
 	tally tally
 	buf   []byte
 }
 
-// blockSize is the size of a read; a block of zeros becomes a hole.
+// blockSize is the size of a read in bytes; a block of zeros becomes a hole.
 const blockSize = 64 << 10
 
 func newUnpacker(root string, layers bool, b *budget) (*unpacker, error) {
@@ -39,7 +39,7 @@ func newUnpacker(root string, layers bool, b *budget) (*unpacker, error) {
 	}
 	u := &unpacker{root: fd, path: root, layers: layers, budget: b, last: directory{fd: -1}, seed: maphash.MakeSeed(),
 		fresh: map[uint64]struct{}{}, times: map[uint64]unix.Timespec{}, buf: make([]byte, blockSize)}
-	// If no archive has an entry for the root directory, it gets the usual attributes and a fixed time.
+	// A root directory that no archive lists gets the usual mode and a fixed time.
 	if err := u.bareRoot(); err != nil {
 		u.close()
 		return nil, fmt.Errorf("prepare tree %s: %w", root, err)
@@ -65,10 +65,10 @@ func (u *unpacker) close() {
 	unix.Close(u.root)
 }
 
-// archiveEnd is the least number of zeros at the end of an archive. One without was cut off between two files.
+// archiveEnd is the minimum number of zero bytes at the end of an archive. With fewer, the archive is truncated.
 const archiveEnd = 512
 
-// archive puts one archive into the tree. What it leaves after an error is of no use.
+// archive unpacks one archive into the tree. After an error the tree is of no use.
 func (u *unpacker) archive(ctx context.Context, r io.Reader) error {
 	clear(u.fresh)
 	buffered := bufio.NewReaderSize(r, 64<<10)
@@ -90,10 +90,10 @@ func (u *unpacker) archive(ctx context.Context, r io.Reader) error {
 			}
 		}
 		if err == io.EOF { //nolint:errorlint // archive/tar returns it bare
-			if counting.zeros < archiveEnd && !u.layers { // of a layer, the digest says that it is whole
-				return errors.New("the archive has no end: it was cut off, or is none")
+			if counting.zeros < archiveEnd && !u.layers { // a layer's digest shows whether it is complete
+				return errors.New("the archive has no end: it is truncated, or no tar archive")
 			}
-			_, err := io.Copy(io.Discard, counting) // the checksum of what it is packed with comes last
+			_, err := io.Copy(io.Discard, counting) // read on, because the checksum of the compression comes last
 			return err
 		}
 		if err != nil {
@@ -105,7 +105,7 @@ func (u *unpacker) archive(ctx context.Context, r io.Reader) error {
 	}
 }
 
-// put makes the file of one entry.
+// put makes the file of one archive entry.
 func (u *unpacker) put(h *tar.Header, content io.Reader) error {
 	if h.Typeflag == tar.TypeXGlobalHeader {
 		return nil
@@ -125,7 +125,7 @@ func (u *unpacker) put(h *tar.Header, content io.Reader) error {
 	}
 	if name == "" {
 		if h.Typeflag != tar.TypeDir {
-			return errors.New("the tree itself is to be something else than a directory")
+			return errors.New("the entry for the tree's root is not a directory")
 		}
 		return u.rootEntry(at)
 	}
@@ -137,13 +137,13 @@ func (u *unpacker) put(h *tar.Header, content io.Reader) error {
 	return u.make(d, leaf, h, at, content)
 }
 
-// make makes an entry of a directory, in place of what has its name.
+// make makes a directory entry and replaces an existing one with the same name.
 func (u *unpacker) make(d directory, leaf string, h *tar.Header, at attributes, content io.Reader) error {
 	was, err := u.clearWay(d, leaf, h)
 	if err != nil {
 		return err
 	}
-	if was && h.Typeflag == tar.TypeLink { // a name of itself
+	if was && h.Typeflag == tar.TypeLink { // a link to itself
 		return nil
 	}
 	if was {
@@ -166,7 +166,7 @@ func (u *unpacker) make(d directory, leaf string, h *tar.Header, at attributes, 
 	case tar.TypeChar, tar.TypeBlock, tar.TypeFifo:
 		err = u.node(d, leaf, h)
 	default:
-		return fmt.Errorf("entries of type %q belong to no file that an image has", h.Typeflag)
+		return fmt.Errorf("an image cannot have entries of type %q", h.Typeflag)
 	}
 	if err != nil {
 		return err
@@ -174,7 +174,7 @@ func (u *unpacker) make(d directory, leaf string, h *tar.Header, at attributes, 
 	return u.dress(d, leaf, at, h.Typeflag == tar.TypeDir)
 }
 
-// rootEntry gives the tree's root its attributes.
+// rootEntry sets the attributes of the tree's root.
 func (u *unpacker) rootEntry(at attributes) error {
 	d, err := u.open("")
 	if err != nil {
@@ -184,8 +184,8 @@ func (u *unpacker) rootEntry(at attributes) error {
 	return u.dress(d, ".", at, true)
 }
 
-// clearWay removes what has an entry's name. A directory stays for another directory, which only changes it; so does a
-// file that the entry calls a link to itself.
+// clearWay removes an existing file with an entry's name. It keeps a directory that is to be a directory, and a file
+// that the entry calls a hard link to itself.
 func (u *unpacker) clearWay(d directory, leaf string, h *tar.Header) (stays bool, err error) {
 	var st unix.Stat_t
 	err = unix.Fstatat(d.fd, leaf, &st, unix.AT_SYMLINK_NOFOLLOW)
@@ -207,7 +207,7 @@ func (u *unpacker) clearWay(d directory, leaf string, h *tar.Header) (stays bool
 	return false, u.remove(d, leaf, true)
 }
 
-// finish gives directories their times, and tells what is worth knowing.
+// finish sets the times of the directories, and returns notes for people.
 func (u *unpacker) finish(ctx context.Context) ([]string, error) {
 	u.forget()
 	d, err := u.open("")

@@ -12,7 +12,7 @@ import (
 	"pando/internal/output"
 )
 
-// AuditCommand is `audit`.
+// AuditCommand returns the command `audit`.
 func AuditCommand(env *cmdenv.Env) *cobra.Command {
 	return cmdenv.Noun("audit", "Who changed what", auditList(env))
 }

@@ -14,7 +14,7 @@ import (
 	"pando/internal/output"
 )
 
-// TokenCommand is `token`.
+// TokenCommand returns the command `token`.
 func TokenCommand(env *cmdenv.Env) *cobra.Command {
 	return cmdenv.Noun("token", "Credentials of remote operators", tokenCreate(env), tokenList(env), tokenDelete(env))
 }

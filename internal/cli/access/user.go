@@ -19,7 +19,7 @@ import (
 	"pando/internal/terminal"
 )
 
-// UserCommand is `user`.
+// UserCommand returns the command `user`.
 func UserCommand(env *cmdenv.Env) *cobra.Command {
 	return cmdenv.Noun(
 		"user",
@@ -139,7 +139,7 @@ func userDelete(env *cmdenv.Env) *cobra.Command {
 	}
 }
 
-// newPassword prompts for a password twice without echo, or reads one line if standard input is no terminal.
+// newPassword prompts twice for a password without echo, or reads one line if standard input is no terminal.
 func newPassword(env *cmdenv.Env, user string) (string, error) {
 	f := terminal.Of(env.In)
 	if f == nil {

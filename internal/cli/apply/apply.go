@@ -27,7 +27,7 @@ type applyFlags struct {
 	prune, dryRun, yes bool
 }
 
-// Command is `apply`.
+// Command returns the command `apply`.
 func Command(env *cmdenv.Env) *cobra.Command {
 	var f applyFlags
 	c := &cobra.Command{
@@ -64,7 +64,7 @@ all of it or, when something cannot be, nothing. What it does not name stays, un
 	return c
 }
 
-// readContent reads the content of config files that the fleet file names as files beside it.
+// readContent reads the files that the fleet file names as content of config files.
 func readContent(file *fleetfile.File, dir string) error {
 	for i, name := range file.From {
 		if !filepath.IsAbs(name) {
@@ -85,7 +85,7 @@ func addApplyFlags(env *cmdenv.Env, c *cobra.Command, f *applyFlags) {
 	env.WriteFlags(c, &f.dryRun)
 }
 
-// applyFile shows what would be done, asks on a terminal, and does what it has shown.
+// applyFile shows what would change, asks for confirmation, and then applies exactly that.
 func applyFile(env *cmdenv.Env, ctx context.Context, c *api.Client, file fleetfile.File, f applyFlags) error {
 	req := api.Apply{Declaration: file.Declaration, Prune: f.prune, DryRun: true}
 	plan, err := c.ApplyFleet(ctx, req)
@@ -96,7 +96,7 @@ func applyFile(env *cmdenv.Env, ctx context.Context, c *api.Client, file fleetfi
 		return printApplied(env, plan)
 	}
 	if !env.JSON {
-		printSteps(env, plan.Steps)
+		printSteps(env, plan)
 	}
 	if err := confirm(env, len(plan.Steps), f.yes); err != nil {
 		return err
@@ -113,7 +113,7 @@ func applyFile(env *cmdenv.Env, ctx context.Context, c *api.Client, file fleetfi
 	return nil
 }
 
-// confirm asks on a terminal. Without a terminal --yes is required.
+// confirm asks for confirmation on a terminal. Without a terminal --yes is required.
 func confirm(env *cmdenv.Env, n int, yes bool) error {
 	if yes {
 		return nil
@@ -135,7 +135,7 @@ func confirm(env *cmdenv.Env, n int, yes bool) error {
 	return nil
 }
 
-// located puts the line of a file before an error that is about one of its items.
+// located adds file and line to an error about an item of the declaration.
 func located(err error, file string, lines map[string]int) error {
 	var refused *api.Error
 	if !errors.As(err, &refused) || lines[refused.Item] == 0 {
@@ -150,7 +150,7 @@ func printApplied(env *cmdenv.Env, plan api.Applied) error {
 	if env.JSON {
 		return output.JSON(env.Out, plan)
 	}
-	printSteps(env, plan.Steps)
+	printSteps(env, plan)
 	if len(plan.Steps) == 0 {
 		env.Printf("the fleet is as declared\n")
 		return nil
@@ -159,12 +159,12 @@ func printApplied(env *cmdenv.Env, plan api.Applied) error {
 	return nil
 }
 
-// printSteps prints a line for each step. Nodes that change in the same way share a line.
-func printSteps(env *cmdenv.Env, steps []api.ApplyStep) {
+// printSteps prints a line for each step and each note. Nodes that change in the same way share a line.
+func printSteps(env *cmdenv.Env, plan api.Applied) {
 	signs := map[api.Action]string{api.Creates: "+", api.Alters: "~", api.Deletes: "-"}
 	names := map[string][]string{}
 	var order []string
-	for _, s := range steps {
+	for _, s := range plan.Steps {
 		head, tail := signs[s.Action]+" "+s.Kind, strings.Join(s.Fields, "; ")
 		if s.Kind != "node" {
 			env.Printf("%s\n", strings.TrimSuffix(strings.TrimSpace(head+" "+s.Name)+": "+tail, ": "))
@@ -180,9 +180,12 @@ func printSteps(env *cmdenv.Env, steps []api.ApplyStep) {
 		head, tail, _ := strings.Cut(key, "\n")
 		env.Printf("%s\n", strings.TrimSuffix(head+" "+fleet.Fold(names[key])+": "+tail, ": "))
 	}
+	for _, n := range plan.Notes {
+		env.Printf("= %s\n", n)
+	}
 }
 
-// countSteps is "2 created, 1 changed, 0 deleted".
+// countSteps returns "2 created, 1 changed, 0 deleted".
 func countSteps(steps []api.ApplyStep, before string) string {
 	n := map[api.Action]int{}
 	for _, s := range steps {
@@ -197,7 +200,7 @@ func countSteps(steps []api.ApplyStep, before string) string {
 	)
 }
 
-// ExportCommand is `export`.
+// ExportCommand returns the command `export`.
 func ExportCommand(env *cmdenv.Env) *cobra.Command {
 	return env.ReadFlags(&cobra.Command{
 		Use:     "export",
@@ -223,8 +226,8 @@ func ExportCommand(env *cmdenv.Env) *cobra.Command {
 	})
 }
 
-// giveGroup puts those nodes of a table that are new into a group, unless the table has a group for them. It returns
-// the nodes that exist in other groups: somebody may have moved them.
+// giveGroup puts new nodes of a table into a group, unless the table names a group for them. It returns the nodes that
+// exist already in other groups; they stay there, because an operator may have moved them.
 func giveGroup(nodes []api.NodeDeclare, known []api.Node, group string) (stay []string) {
 	in := make(map[string]string, len(known))
 	for _, n := range known {
@@ -246,7 +249,7 @@ func giveGroup(nodes []api.NodeDeclare, known []api.Node, group string) (stay []
 	return stay
 }
 
-// ImportCommand is `node import`.
+// ImportCommand returns the command `node import`.
 func ImportCommand(env *cmdenv.Env) *cobra.Command {
 	var f applyFlags
 	c := &cobra.Command{

@@ -8,7 +8,7 @@ import (
 	"pando/internal/exitcode"
 )
 
-// TestNothingWithoutAWord: a command that asks does nothing where nobody can answer, unless --yes was given.
+// TestNothingWithoutAWord: without a terminal a command that asks for confirmation does nothing, unless --yes is given.
 func TestNothingWithoutAWord(t *testing.T) {
 	for _, json := range []bool{false, true} {
 		env := &cmdenv.Env{In: strings.NewReader("y\n"), JSON: json}

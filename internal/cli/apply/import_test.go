@@ -8,7 +8,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// The same table again, with the same --group, moves nobody back that was moved by hand.
+// Importing the same table again with the same --group does not move nodes back that were moved by hand.
 func TestGroupIsForNewNodes(t *testing.T) {
 	t.Parallel()
 	known := []api.Node{

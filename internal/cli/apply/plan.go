@@ -18,8 +18,8 @@ import (
 	"pando/internal/trace"
 )
 
-// usualPiece is about how many bytes a piece of a boot pack has on the wire: 256 KiB raw. agentSent is about what the
-// node's program and keys add to a version's kernel and drivers.
+// usualPiece is the usual size of a boot pack's piece on the wire, in bytes (256 KiB raw). agentSent is what the node's
+// program and keys usually add to a version's kernel and drivers, in bytes.
 const (
 	usualPiece = 87_000
 	agentSent  = 3_300_000
@@ -33,7 +33,7 @@ type planFlags struct {
 	image, peers         string
 }
 
-// PlanCommand is `plan`.
+// PlanCommand returns the command `plan`.
 func PlanCommand(env *cmdenv.Env) *cobra.Command {
 	f := planFlags{
 		nodeLink:   output.NewRate(1e9),
@@ -94,7 +94,7 @@ took %.2f to %.2f times what is simulated, and up to %s more.`,
 	return env.ReadFlags(c)
 }
 
-// planConfig makes the simulation from the flags, and from an image if one is named.
+// planConfig returns the configuration of the simulation from the flags and, if one is named, an image.
 func planConfig(env *cmdenv.Env, ctx context.Context, f planFlags, changed func(string) bool) (sim.Config, error) {
 	c := sim.Config{Nodes: f.nodes, Servers: f.servers, NodeLink: f.nodeLink.N, ServerLink: f.serverLink.N,
 		W: f.workingSet.N, K: f.k.N, Unicast: f.peers == "off", Reads: true, Seed: 1}
@@ -121,7 +121,7 @@ func planConfig(env *cmdenv.Env, ctx context.Context, f planFlags, changed func(
 	return ofImage(ctx, client, c, fleet.Ref(f.image))
 }
 
-// ofImage sets the sizes to those that the server has of an image.
+// ofImage sets the sizes to those of an image on the server.
 func ofImage(ctx context.Context, client *api.Client, c sim.Config, ref fleet.Ref) (sim.Config, error) {
 	if _, _, _, err := ref.Split(); err != nil {
 		return c, exitcode.AsUsage(err)
@@ -154,7 +154,7 @@ func ofImage(ctx context.Context, client *api.Client, c sim.Config, ref fleet.Re
 	if err != nil {
 		return c, err
 	}
-	for _, b := range boots { // what boots were sent is more exact than a sum of files
+	for _, b := range boots { // measured bytes of boots are more exact than a sum of file sizes
 		if b.Version == t.Version && b.State.Reached() && b.Bytes[trace.SourceK] > 0 {
 			c.K = b.Bytes[trace.SourceK]
 			break
@@ -169,7 +169,7 @@ func packForAll(packs []api.Pack) api.Pack {
 	return packs[max(0, slices.IndexFunc(packs, func(p api.Pack) bool { return p.Class == "" }))]
 }
 
-// plan is what `plan --json` prints. Durations are nanoseconds, sizes bytes, rates bits a second.
+// plan is what `plan --json` prints. Durations are in nanoseconds, sizes in bytes, rates in bits per second.
 type plan struct {
 	Nodes      int   `json:"nodes"`
 	Servers    int   `json:"servers"`
@@ -180,18 +180,18 @@ type plan struct {
 	Pieces     int   `json:"pieces"`
 	Peers      bool  `json:"peers"`
 
-	One        time.Duration `json:"one"`  // a node that boots alone
-	Last       time.Duration `json:"last"` // the last node of the storm
+	One        time.Duration `json:"one"`  // boot of a single node
+	Last       time.Duration `json:"last"` // end of the last boot of the storm
 	Median     time.Duration `json:"median"`
-	LastK      time.Duration `json:"last_k"` // the last node has kernel+initrd
+	LastK      time.Duration `json:"last_k"` // when the last node has kernel+initrd
 	Admitted   int           `json:"admitted"`
 	ServerK    int64         `json:"server_k"`    // bytes of kernel+initrd that servers send
 	ServerRoot int64         `json:"server_root"` // bytes of the root that servers send
 	PeerRoot   int64         `json:"peer_root"`
 	Requests   int64         `json:"requests"`         // to trackers
-	Without    time.Duration `json:"without_peers"`    // the last node, if all came from servers
+	Without    time.Duration `json:"without_peers"`    // Last if all bytes came from servers
 	Bottleneck string        `json:"bottleneck"`       // "k", "server" or "nodes"
-	Meaning    string        `json:"bottleneck_means"` // the same for people
+	Meaning    string        `json:"bottleneck_means"` // Bottleneck for people
 }
 
 // makePlan runs the simulation.
@@ -226,13 +226,13 @@ func makePlan(c sim.Config) (plan, error) {
 	return p, nil
 }
 
-// sending is how long bytes take over a link.
+// sending returns how long it takes to send bytes over a link.
 func sending(bytes, link int64) time.Duration {
 	return time.Duration(float64(bytes) * 8 / (float64(link) * sim.Goodput) * float64(time.Second))
 }
 
-// narrow names the bottleneck: the links of the servers if they are busy for clearly longer than the link of a node,
-// else the nodes.
+// narrow names the bottleneck: the servers' links if they are busy for clearly longer than a node's link, otherwise the
+// nodes.
 func (p plan) narrow() (short, meaning string) {
 	all, own := p.ServerLink*int64(p.Servers), sending(p.K+p.WorkingSet, p.NodeLink)
 	k, root := sending(p.ServerK, all), sending(p.ServerRoot, all)

@@ -13,7 +13,7 @@ import (
 	"pando/internal/output"
 )
 
-// Command is `boot`.
+// Command returns the command `boot`.
 func Command(env *cmdenv.Env) *cobra.Command {
 	return cmdenv.Noun(
 		"boot",
@@ -111,7 +111,7 @@ func bootShow(env *cmdenv.Env) *cobra.Command {
 	return env.ReadFlags(c)
 }
 
-// findBoot finds the boot that an argument names: an id of 16 hex digits or, if no boot has it, a node.
+// findBoot finds a boot by its id of 16 hex digits or, if there is no such boot, by the name of a node.
 func findBoot(ctx context.Context, c *api.Client, what string) (api.BootDetail, error) {
 	if len(what) == 16 && strings.Trim(what, "0123456789abcdef") == "" {
 		b, err := c.Boot(ctx, fleet.BootID(what))

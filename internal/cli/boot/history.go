@@ -62,7 +62,7 @@ func bootStats(env *cmdenv.Env) *cobra.Command {
 	return env.ReadFlags(c)
 }
 
-// took is how long boots took, "-" if none of them reached booted.
+// took returns how long boots took, "-" if none of them reached booted.
 func took(d time.Duration) string {
 	if d == 0 {
 		return "-"

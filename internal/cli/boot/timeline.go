@@ -17,7 +17,7 @@ import (
 const barWidth = 28
 
 // printTimeline prints one boot: a heading, one line per stage with a bar on a common scale, failures below their
-// stage, and systemd's figures at the end.
+// stage, and systemd's times at the end.
 func printTimeline(env *cmdenv.Env, b api.BootDetail) {
 	output.Fields(
 		env.Out,
@@ -60,11 +60,11 @@ func printTimeline(env *cmdenv.Env, b api.BootDetail) {
 	}
 }
 
-// mostIncidents is how many incidents are printed: a node that has run for months may have had many.
+// mostIncidents is how many incidents are printed: a node that runs for months may have many.
 const mostIncidents = 20
 
-// printIncidents lists the newest faults below the root that the node coped with, such as a peer that failed. The line
-// of a stage has room for one of them only.
+// printIncidents lists the newest faults of the root device that the node recovered from, such as a failed peer. A
+// stage's line shows only one of them.
 func printIncidents(env *cmdenv.Env, b api.BootDetail) {
 	var all []trace.Event
 	for _, e := range b.Events {
@@ -89,7 +89,7 @@ func printIncidents(env *cmdenv.Env, b api.BootDetail) {
 	}
 }
 
-// timelineEnd is the end of the scale: the end of the last step.
+// timelineEnd returns the end of the scale, which is the end of the last step.
 func timelineEnd(b api.BootDetail) time.Duration {
 	end := b.Elapsed
 	for _, s := range b.Steps {
@@ -126,7 +126,7 @@ func printStep(env *cmdenv.Env, s api.Step, total time.Duration) {
 	}
 }
 
-// bar draws a span on the scale; a span shorter than a column is one mark.
+// bar draws a span on the scale. A span shorter than a column is one character.
 func bar(start, took, total time.Duration) string {
 	from := int(int64(start) * barWidth / int64(total))
 	to := int(int64(start+took) * barWidth / int64(total))
@@ -138,7 +138,8 @@ func bar(start, took, total time.Duration) string {
 	return strings.Repeat(" ", from) + strings.Repeat("=", to-from) + strings.Repeat(" ", barWidth-to)
 }
 
-// printSystemd prints the times of systemd, which count from the kernel's start, on the scale of the timeline.
+// printSystemd prints the times of systemd. They count from the start of the kernel, and are shown on the scale of the
+// timeline.
 func printSystemd(env *cmdenv.Env, b api.BootDetail) {
 	s, zero := b.Systemd, b.SystemdStart
 	env.Printf("\nsystemd (its own clock, joined at the start of the kernel)\n")

@@ -49,8 +49,7 @@ func TestTimeline(t *testing.T) {
 	testkit.Golden(t, *update, "timeline.txt", out.String())
 }
 
-// Everything that went wrong below the root is printed, in the order in which it happened, with what to do about
-// it; of very much the end.
+// All incidents of the root device are printed in order, with hints; of very many only the last.
 func TestTimelineHasIncidents(t *testing.T) {
 	at := func(seconds int, stage trace.Stage, kind trace.Kind) trace.Event {
 		return trace.Event{

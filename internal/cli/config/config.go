@@ -17,7 +17,7 @@ import (
 	"pando/internal/terminal"
 )
 
-// Command is `config`.
+// Command returns the command `config`.
 func Command(env *cmdenv.Env) *cobra.Command {
 	c := cmdenv.Noun("config", "Config files, made on the server for each node",
 		configList(env), configShow(env), configSet(env), configDelete(env), configRender(env))
@@ -59,7 +59,7 @@ func configList(env *cmdenv.Env) *cobra.Command {
 	})
 }
 
-// modeText is permission bits as chmod takes them, "" for the default.
+// modeText returns permission bits in the format of chmod, "" for the default.
 func modeText(mode uint32) string {
 	if mode == 0 {
 		return ""

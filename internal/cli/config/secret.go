@@ -12,7 +12,7 @@ import (
 	"pando/internal/output"
 )
 
-// SecretCommand is `secret`.
+// SecretCommand returns the command `secret`.
 func SecretCommand(env *cmdenv.Env) *cobra.Command {
 	c := cmdenv.Noun("secret", "Values that config files of some nodes have in them",
 		secretList(env), secretSet(env), secretDelete(env))

@@ -11,7 +11,7 @@ import (
 	"pando/internal/output"
 )
 
-// Command is `doctor`.
+// Command returns the command `doctor`.
 func Command(env *cmdenv.Env) *cobra.Command {
 	o := hostcheck.Options{Proc: "/proc"}
 	c := &cobra.Command{

@@ -13,7 +13,7 @@ import (
 	"pando/internal/output"
 )
 
-// ClassCommand is `class`.
+// ClassCommand returns the command `class`.
 func ClassCommand(env *cmdenv.Env) *cobra.Command {
 	c := cmdenv.Noun("class", "Kinds of hardware, and what the kernel is told on them",
 		classList(env), classShow(env), classCreate(env), classSet(env), classDelete(env))
@@ -118,7 +118,7 @@ func (f *classFlags) add(c *cobra.Command) {
 	)
 }
 
-// match returns the rules of a class, with those fields replaced whose flags were given.
+// match returns the match of a class; fields whose flags were given are replaced.
 func (f *classFlags) match(m fleet.Match, given func(string) bool) fleet.Match {
 	for _, field := range []struct {
 		flag string
@@ -191,8 +191,8 @@ func classSet(env *cmdenv.Env) *cobra.Command {
 	return c
 }
 
-// request is the change that the flags ask for. The API takes the rules of a class as a whole, so the request has the
-// present rules with the changes of the flags.
+// request returns the change that the flags describe. The API replaces the match of a class as a whole, so the request
+// contains the present match with the changes by the flags.
 func (f *classFlags) request(
 	ctx context.Context,
 	c *api.Client,

@@ -15,7 +15,7 @@ import (
 	"pando/internal/settingflags"
 )
 
-// Command is `group`.
+// Command returns the command `group`.
 func Command(env *cmdenv.Env) *cobra.Command {
 	return cmdenv.Noun("group", "Sets of nodes that boot one image",
 		groupList(env), groupShow(env), groupCreate(env), groupSet(env), groupDelete(env),
@@ -67,7 +67,7 @@ func groupShow(env *cmdenv.Env) *cobra.Command {
 	})
 }
 
-// wanted is the image of a group, and whether the group follows its tag.
+// wanted returns the image of a group, and says whether the group follows its tag.
 func wanted(g api.Group) string {
 	if !g.Follow {
 		return g.Image.Short()

@@ -57,8 +57,7 @@ those given with --tag. Interrupted, the same command continues where it was. A 
 	fl.StringVar(&f.firmware, "firmware", "", "directory with firmware files for drivers")
 	fl.StringVar(&f.format, "format", "auto", formatUsage())
 	fl.StringArrayVar(&f.kernelArgs, "kernel-arg", nil, "kernel argument that the image wants")
-	fl.StringArrayVar(&f.drivers, "driver", nil, "module of a network adapter that nodes boot by and that is not "+
-		"among the usual ones, such as cxgb4")
+	addDrivers(fl, &f.drivers)
 	fl.StringArrayVar(&f.tags, "tag", nil, "tag that moves to the new version, besides latest")
 	fl.BoolVar(
 		&f.fresh,
@@ -78,7 +77,7 @@ func buildImage(env *cmdenv.Env, ctx context.Context, name string, f buildFlags)
 	return buildFrom(env, ctx, name, f.tags, opt)
 }
 
-// buildFrom builds a version from the options and moves the tags.
+// buildFrom builds a version, registers it and moves the tags.
 func buildFrom(env *cmdenv.Env, ctx context.Context, name string, tags []string, opt build.Options) error {
 	if err := privateMounts(env, opt); err != nil {
 		return err
@@ -126,7 +125,7 @@ func formatUsage() string {
 	) + "; auto: the first of these that the image's kernel can read"
 }
 
-// formatOf checks --format; "" is the format that the kernel can read.
+// formatOf checks --format. "" means a format that the kernel of the image can read.
 func formatOf(name string) (string, error) {
 	if name != "auto" && !slices.Contains(image.FileSystems(), name) {
 		return "", exitcode.WithHint(
@@ -137,7 +136,7 @@ func formatOf(name string) (string, error) {
 	return strings.TrimPrefix(name, "auto"), nil
 }
 
-// options checks the flags, and reads the recipe if there is one.
+// options checks the flags and reads the recipe, if one is named.
 func (f buildFlags) options(data, release string) (build.Options, error) {
 	opt := build.Options{Firmware: f.firmware, CommandLine: f.kernelArgs, Drivers: f.drivers, FreshTree: f.fresh,
 		Builder: release}
@@ -149,7 +148,7 @@ func (f buildFlags) options(data, release string) (build.Options, error) {
 		return opt, err
 	}
 	if abs, err := filepath.Abs(data); err == nil && f.fromHost {
-		f.choice.Exclude = append(f.choice.Exclude, abs) // the data directory: it has the images and the keys
+		f.choice.Exclude = append(f.choice.Exclude, abs) // the data directory, which has images and keys
 	}
 	return opt, f.sourceFlags.into(&opt)
 }

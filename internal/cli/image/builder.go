@@ -28,24 +28,25 @@ import (
 type builder struct {
 	env     *cmdenv.Env
 	name    string   // of the image
-	tags    []string // that move to the new version, besides latest
-	release bool     // they move also where running nodes get the version by that
+	tags    []string // tags that move to the new version, besides latest
+	release bool     // move the tags also if running nodes get the version by them
 	client  *api.Client
-	options build.Options // where a version goes, and who signs it
+	options build.Options // where the version is stored, and which keys sign it
 	begin   time.Time
 }
 
-// privateMounts gives this process a mount namespace of its own, if the source of the build has to be mounted.
+// privateMounts gives this process its own mount namespace if the build has to mount its source.
 func privateMounts(env *cmdenv.Env, opt build.Options) error {
 	_, disk := opt.Source.(source.Disk)
 	if !disk && opt.Recipe == nil && opt.KernelFrom == nil || env.Server != "" ||
-		os.Geteuid() != 0 { // a later check refuses the last two, and says why
+		os.Geteuid() != 0 { // without root or mount rights a later check returns the error
 		return nil
 	}
 	return mount.Private()
 }
 
-// openBuilder checks before the build, which takes minutes, what would make it fail at its end: names and the server.
+// openBuilder checks the names and the server before the build, so that a build of several minutes does not fail at its
+// end.
 func openBuilder(env *cmdenv.Env, ctx context.Context, name string, tags []string) (*builder, error) {
 	if env.Server != "" {
 		return nil, exitcode.WithHint(exitcode.Usagef("it works on the machine of the server, not through "+
@@ -91,7 +92,8 @@ func (b *builder) open(ctx context.Context) error {
 
 func (b *builder) close() { b.client.Close() }
 
-// sameArchitecture refuses another architecture than that of the image before the build, as the server would after it.
+// sameArchitecture refuses a build for another architecture than the image's; the server would refuse it after the
+// build.
 func (b *builder) sameArchitecture(ctx context.Context, architecture string) error {
 	img, err := b.client.Image(ctx, b.name)
 	var refused *api.Error
@@ -146,7 +148,7 @@ func (b *builder) publish(ctx context.Context, r build.Result) error {
 	return b.sayNext(ctx, r.Version)
 }
 
-// sayNext says which groups boot a new version, and how to bring it to others.
+// sayNext prints which groups will boot the new version, and how to roll it out to others.
 func (b *builder) sayNext(ctx context.Context, v fleet.Digest) error {
 	groups, err := b.client.Groups(ctx)
 	if err != nil {

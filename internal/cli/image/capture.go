@@ -12,10 +12,32 @@ import (
 	"pando/internal/fleet"
 )
 
+// captureFlags are the flags of `image capture`.
+type captureFlags struct {
+	firmware, format, kernelFrom, release, ssh string
+	kernelArgs, tags, drivers                  []string
+	choice                                     choiceFlags
+}
+
+// options checks the flags.
+func (f captureFlags) options(machine, builder string) (opt build.Options, err error) {
+	if err := fleet.ValidKernelArgs(f.kernelArgs); err != nil {
+		return opt, exitcode.AsUsage(err)
+	}
+	opt = build.Options{Firmware: f.firmware, CommandLine: f.kernelArgs, Builder: builder, Drivers: f.drivers,
+		Kernel: f.release,
+		Source: source.Machine{Remote: machine, SSH: strings.Fields(f.ssh), Choice: f.choice.Choice}}
+	if opt.Format, err = formatOf(f.format); err != nil {
+		return opt, err
+	}
+	if opt.KernelFrom, err = kernelSource(f.kernelFrom, "", "", 0); err != nil {
+		return opt, exitcode.AsUsage(err)
+	}
+	return opt, nil
+}
+
 func imageCapture(env *cmdenv.Env) *cobra.Command {
-	var firmware, format, kernelFrom, release, ssh string
-	var kernelArgs, tags []string
-	var choice choiceFlags
+	var f captureFlags
 	c := &cobra.Command{
 		Use:   "capture NAME MACHINE",
 		Short: "Copy a running machine over ssh and make a version of it",
@@ -28,40 +50,27 @@ booted from Pando has its kernel elsewhere: --kernel-from names the image.`,
   pando image capture lab root@pilot --with /home/kiosk --exclude /srv/data --ssh "ssh -p 2222"`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := fleet.ValidKernelArgs(kernelArgs); err != nil {
-				return exitcode.AsUsage(err)
-			}
-			kind, err := formatOf(format)
+			opt, err := f.options(args[1], env.Release)
 			if err != nil {
 				return err
 			}
-			kernel, err := kernelSource(kernelFrom, "", "", 0)
-			if err != nil {
-				return exitcode.AsUsage(err)
-			}
-			return buildFrom(env,
-				cmd.Context(),
-				args[0],
-				tags,
-				build.Options{Firmware: firmware, CommandLine: kernelArgs, Builder: env.Release,
-					Format: kind, KernelFrom: kernel, Kernel: release,
-					Source: source.Machine{Remote: args[1], SSH: strings.Fields(ssh), Choice: choice.Choice}},
-			)
+			return buildFrom(env, cmd.Context(), args[0], f.tags, opt)
 		},
 	}
 	fl := c.Flags()
-	choice.add(fl)
-	fl.StringVar(&ssh, "ssh", "ssh", "the program that leads there, with its options")
+	f.choice.add(fl)
+	fl.StringVar(&f.ssh, "ssh", "ssh", "the program that leads there, with its options")
 	fl.StringVar(
-		&kernelFrom,
+		&f.kernelFrom,
 		"kernel-from",
 		"",
 		"image, directory, tarball or container image whose kernel and modules the copy gets",
 	)
-	addKernel(fl, &release)
-	fl.StringVar(&format, "format", "auto", formatUsage())
-	fl.StringVar(&firmware, "firmware", "", "directory with firmware files for drivers")
-	fl.StringArrayVar(&kernelArgs, "kernel-arg", nil, "kernel argument that the image wants")
-	fl.StringArrayVar(&tags, "tag", nil, "tag that moves to the new version, besides latest")
+	addKernel(fl, &f.release)
+	addDrivers(fl, &f.drivers)
+	fl.StringVar(&f.format, "format", "auto", formatUsage())
+	fl.StringVar(&f.firmware, "firmware", "", "directory with firmware files for drivers")
+	fl.StringArrayVar(&f.kernelArgs, "kernel-arg", nil, "kernel argument that the image wants")
+	fl.StringArrayVar(&f.tags, "tag", nil, "tag that moves to the new version, besides latest")
 	return env.ReadFlags(c)
 }

@@ -97,7 +97,7 @@ func extendImage(env *cmdenv.Env, ctx context.Context, ref string, command []str
 	return b.publish(ctx, result)
 }
 
-// extendHint adds to an error of a build of an extension what to do about it.
+// extendHint adds a hint to an error of an extension's build.
 func extendHint(err error) error {
 	var essential *extension.EssentialError
 	var exit *mount.ExitError

@@ -15,7 +15,7 @@ import (
 	"pando/internal/output"
 )
 
-// Command is `image`; others are its verbs that belong to other packages.
+// Command returns the command `image`. others are verbs that other packages make.
 func Command(env *cmdenv.Env, others ...*cobra.Command) *cobra.Command {
 	c := cmdenv.Noun(
 		"image",

@@ -24,7 +24,13 @@ import (
 type shellFlags struct {
 	firmware, kernel string
 	kernelArgs, tags []string
+	drivers          []string
 	resume, fresh    bool
+}
+
+// into is how the flags change the build.
+func (f shellFlags) into(o *build.Options) {
+	o.Firmware, o.Kernel, o.CommandLine, o.Drivers = f.firmware, f.kernel, f.kernelArgs, f.drivers
 }
 
 func imageShell(env *cmdenv.Env) *cobra.Command {
@@ -46,6 +52,7 @@ version that was copied stays, and nodes that run it notice nothing. Works on th
 	fl := c.Flags()
 	fl.StringVar(&f.firmware, "firmware", "", "directory with firmware files for drivers")
 	addKernel(fl, &f.kernel)
+	addDrivers(fl, &f.drivers)
 	fl.StringArrayVar(&f.kernelArgs, "kernel-arg", nil, "kernel argument that the image wants, after those that it has")
 	fl.StringArrayVar(&f.tags, "tag", nil, "tag that moves to the new version, besides latest")
 	fl.BoolVar(&f.resume, "continue", false, "go on with a change that could not be stored, for want of room say")
@@ -53,7 +60,7 @@ version that was copied stays, and nodes that run it notice nothing. Works on th
 	return env.ReadFlags(c)
 }
 
-// imageAndCommand wants one image, and perhaps a command after two dashes.
+// imageAndCommand accepts one image, optionally followed by "--" and a command.
 func imageAndCommand(c *cobra.Command, args []string) error {
 	if dash := c.ArgsLenAtDash(); len(args) == 0 || dash == 0 || dash < 0 && len(args) > 1 || dash > 1 {
 		return errors.New("want one image, and a command after --")
@@ -86,7 +93,7 @@ func shellImage(env *cmdenv.Env, ctx context.Context, ref string, command []stri
 	if err != nil {
 		return err
 	}
-	b.options.Firmware, b.options.Kernel, b.options.CommandLine = f.firmware, f.kernel, f.kernelArgs
+	f.into(&b.options)
 	opt := build.ChangeOptions{
 		Image:   name,
 		Version: version,
@@ -113,7 +120,7 @@ func shellImage(env *cmdenv.Env, ctx context.Context, ref string, command []stri
 	return b.publish(ctx, result)
 }
 
-// inside is the command that runs in the copy. It has this terminal, and the name servers and proxy of this machine.
+// inside returns the command that runs in the copy. It has this terminal, and this machine's name servers and proxy.
 func inside(env *cmdenv.Env, command []string) mount.Command {
 	c := mount.Command{Args: command, Dir: "/root", Stdin: os.Stdin,
 		Stdout: terminal.Raw(env.Err), Stderr: terminal.Raw(env.Err),
@@ -125,7 +132,7 @@ func inside(env *cmdenv.Env, command []string) mount.Command {
 			"SHELL=/bin/sh",
 			"LANG=C.UTF-8",
 			"INITRD=No",
-		}} // INITRD=No: Debian's kernel packages then make no initrd, since nodes boot Pando's
+		}} // INITRD=No: Debian's kernel packages then make no initrd; nodes boot Pando's
 	if !env.JSON {
 		c.Stdout = terminal.Raw(env.Out)
 	}
@@ -145,7 +152,7 @@ func inside(env *cmdenv.Env, command []string) mount.Command {
 	return c
 }
 
-// askToKeep asks whether to keep the change: a shell ends with the status of its last command, which may not mean
+// askToKeep asks whether to keep the change. A shell ends with the status of its last command, which may not mean
 // failure.
 func askToKeep(env *cmdenv.Env, status int) bool {
 	fmt.Fprintf(env.Err, "The shell ended with status %d. Make a version of the copy all the same? [y/N] ", status)
@@ -153,7 +160,7 @@ func askToKeep(env *cmdenv.Env, status int) bool {
 	return (err == nil || errors.Is(err, io.EOF)) && strings.HasPrefix(strings.ToLower(strings.TrimSpace(answer)), "y")
 }
 
-// shellHint adds to an error whether the change was kept, and how to go on.
+// shellHint adds a hint to an error: whether the change was kept, and how to continue.
 func shellHint(err error) error {
 	var exit *mount.ExitError
 	var unfinished *build.UnfinishedError

@@ -18,7 +18,7 @@ import (
 	"pando/internal/terminal"
 )
 
-// otherToken is the environment variable that has the token of the other server.
+// otherToken is the name of the environment variable with the token of the other server.
 const otherToken = "PANDO_OTHER_TOKEN"
 
 func imagePush(env *cmdenv.Env) *cobra.Command {
@@ -82,7 +82,7 @@ missing travels; broken off, the same command goes on. This server takes only wh
 	return env.ReadFlags(c)
 }
 
-// otherPlace opens the other side of a copy: a directory if the argument has a slash, else a server.
+// otherPlace opens the other side of a copy: a directory if the argument contains a slash, otherwise a server.
 func otherPlace(where, token string, create bool) (p ship.Place, done func(), err error) {
 	if strings.Contains(where, "/") && !strings.Contains(where, "://") || where == "." {
 		d, err := ship.OpenDirectory(where, create)
@@ -113,11 +113,11 @@ func otherPlace(where, token string, create bool) (p ship.Place, done func(), er
 type shipped struct {
 	Image   string       `json:"image"`
 	Tags    []string     `json:"tags"`
-	Kept    []string     `json:"tags_kept,omitempty"` // of these, those that did not move
+	Kept    []string     `json:"tags_kept,omitempty"` // of these tags, those that did not move
 	Version fleet.Digest `json:"version"`
 	Objects int          `json:"objects"` // of the version and its boot packs
 	Bytes   int64        `json:"bytes"`
-	Sent    int          `json:"sent_objects"` // those that were missing
+	Sent    int          `json:"sent_objects"` // objects that the other side lacked
 	Moved   int64        `json:"sent_bytes"`
 }
 

@@ -81,7 +81,7 @@ func printUnread(env *cmdenv.Env, head string, all []api.SlimPackage, lines int)
 	t.Flush()
 }
 
-// shown is how many of n lines are shown; 0: all.
+// shown returns how many of n lines are shown. lines is the flag's value; 0: all.
 func shown(lines, n int) int {
 	if lines <= 0 {
 		return n

@@ -18,7 +18,7 @@ import (
 	"pando/internal/output"
 )
 
-// sourceFlags say what an image is made from. Exactly one of the first fields is given.
+// sourceFlags say what an image is made from. Exactly one of the fields in the first line is given.
 type sourceFlags struct {
 	recipe, fromDir, fromDisk, fromOCI, fromTar string
 	fromHost                                    bool
@@ -136,11 +136,11 @@ func (f *sourceFlags) into(opt *build.Options) error {
 	return nil
 }
 
-// kernelSource interprets --kernel-from: an existing file is a file, and a name without a prefix of container images is
-// an image of this site, whose version the caller looks up.
+// kernelSource interprets --kernel-from: a file if it exists; a container image if it has that prefix; otherwise an
+// image of this site, whose version the caller looks up.
 func kernelSource(kernelFrom, fromDir, architecture string, maxSize int64) (*build.KernelFrom, error) {
 	if kernelFrom == "" {
-		return nil, nil //nolint:nilnil // none is asked for
+		return nil, nil //nolint:nilnil // the flag was not given
 	}
 	if fromDir != "" {
 		return nil, exitcode.WithHint(
@@ -177,6 +177,11 @@ func addKernel(fl *pflag.FlagSet, release *string) {
 	)
 }
 
+func addDrivers(fl *pflag.FlagSet, modules *[]string) {
+	fl.StringArrayVar(modules, "driver", nil, "module of a network adapter that nodes boot by and that is not "+
+		"among the usual ones, such as cxgb4")
+}
+
 func containerPrefix(ref string) bool {
 	prefixes := []string{"oci:", "oci-archive:", "docker-archive:", "docker://", "http://"}
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(ref, p) })
@@ -200,10 +205,10 @@ func (f *choiceFlags) add(fl *pflag.FlagSet) {
 	)
 }
 
-// sizeValue is a flag of bytes: 500M, 20G, 1.5T, in powers of 1000 as disks are sold.
+// sizeValue is a flag for a number of bytes: 500M, 20G, 1.5T, in powers of 1000.
 type sizeValue int64
 
-// Set reads a size.
+// Set parses a size.
 func (s *sizeValue) Set(text string) error {
 	number := strings.TrimSuffix(strings.ToUpper(strings.TrimSpace(text)), "B")
 	factor := 1.0
@@ -219,7 +224,7 @@ func (s *sizeValue) Set(text string) error {
 	return nil
 }
 
-// String is the size as it is shown in help, where "" means that there is none.
+// String returns the size for help texts, "" for 0.
 func (s *sizeValue) String() string {
 	if *s == 0 {
 		return ""
@@ -227,5 +232,5 @@ func (s *sizeValue) String() string {
 	return output.Size(int64(*s))
 }
 
-// Type is the name of the value in help.
+// Type returns the name of the value in help texts.
 func (s *sizeValue) Type() string { return "size" }

@@ -60,7 +60,7 @@ func imageTrace(env *cmdenv.Env) *cobra.Command {
 	return env.ReadFlags(c)
 }
 
-// fileOrders are the orders that --sort knows.
+// fileOrders are the sort orders of --sort.
 var fileOrders = map[string]func(a, b api.TraceFile) int{
 	"read":  func(a, b api.TraceFile) int { return cmp.Compare(b.Read, a.Read) },
 	"size":  func(a, b api.TraceFile) int { return cmp.Compare(b.Size, a.Size) },
@@ -93,7 +93,7 @@ func printTrace(env *cmdenv.Env, t api.ImageTrace, files int) {
 	}
 }
 
-// recorded says which boots were recorded.
+// recorded describes the boots that were recorded.
 func recorded(env *cmdenv.Env, t api.ImageTrace) string {
 	if len(t.Boots) == 0 {
 		return "none yet: what is shown is what its boot pack expects"
@@ -108,7 +108,7 @@ func recorded(env *cmdenv.Env, t api.ImageTrace) string {
 	)
 }
 
-// onWire is "14.9 MB on the wire (37 % of what is read)".
+// onWire returns "14.9 MB on the wire (37 % of what is read)".
 func onWire(n, read int64) string {
 	if n == 0 || read == 0 {
 		return ""

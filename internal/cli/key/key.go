@@ -14,7 +14,7 @@ import (
 	"pando/internal/output"
 )
 
-// Command is `key`.
+// Command returns the command `key`.
 func Command(env *cmdenv.Env) *cobra.Command {
 	return cmdenv.Noun(
 		"key",
@@ -96,7 +96,7 @@ trusted key signed: that does not boot any more when the key is revoked.`,
 	})
 }
 
-// kept says where the private key is.
+// kept describes where the private key is.
 func kept(k api.Key) string {
 	switch {
 	case k.Here:
@@ -163,7 +163,7 @@ trust in the old one with "pando key revoke". Interrupted, the same command goes
 				env.Printf("key %s has not signed %d versions\n", args[0], len(ch.Without))
 			default:
 				env.Printf(
-					"key %s signs from now on; %d versions signed anew, %d without its signature\n",
+					"key %s signs from now on; %d versions signed again, %d without its signature\n",
 					ch.Key.Name,
 					ch.Signed,
 					len(ch.Without),
@@ -191,7 +191,7 @@ func keyRevoke(env *cmdenv.Env) *cobra.Command {
 		Short: "End the trust in a key, for good; what it alone signed does not boot any more",
 		Long: `End the trust in a key, for good: its secret half is removed from this server, and nodes refuse what it alone
 signed from their next boot on, also those that start from a boot medium made before. Nodes that run go on. A boot
-medium that knows only this key has to be made anew.`,
+medium that knows only this key has to be made again.`,
 		Example: `  pando key revoke site --dry-run
   pando key revoke site`,
 		Args: cobra.ExactArgs(1),
@@ -231,7 +231,7 @@ func nothingDone(env *cmdenv.Env, dryRun bool) {
 	}
 }
 
-// trusted finds one of the site's keys by its name.
+// trusted finds a key of the site by its name.
 func trusted(ctx context.Context, c *api.Client, name string) (api.Key, error) {
 	k, err := c.Keys(ctx)
 	if err != nil {

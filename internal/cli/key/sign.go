@@ -19,7 +19,7 @@ import (
 	"pando/internal/storeflags"
 )
 
-// signScript is the script beside exported manifests: it signs them with the program minisign.
+// signScript is a script that is exported beside the manifests: it signs them with the program minisign.
 const signScript = `#!/bin/sh
 # Signs each manifest beside this file: sign.sh SECRET-KEY-FILE. Wants minisign, and asks for the key's password once for each.
 set -eu

@@ -21,7 +21,8 @@ func nodeApprove(env *cmdenv.Env) *cobra.Command {
 		Long: `Let the boots that nodes have made get their secrets.
 
 With the secret policy approve-each-boot it is the latest boot of each node that is approved, and no other. With the policy tpm it is the
-key in the TPM of the machine that made it, and every later boot of that machine gets its secrets without asking. Look whether
+key in the TPM of the machine that made it, and every later boot of that machine gets its secrets without asking. With the policy mac
+it is a machine that became its node by saying the serial number that was declared, which proves nothing. Look whether
 it is the machine that you think it is. Nodes that run already get their files at once, unless --no-sync is given.`,
 		Example: `  pando node approve pc001
   pando node approve @lab --dry-run`,

@@ -57,7 +57,7 @@ what the node runs; with --offline the group's nodes boot from it when no server
 
 // check refuses flags that exclude each other.
 func (f nodeCacheFlags) check(node string) error {
-	var alone string // a flag that needs a device, given without one
+	var alone string // a given flag that needs --device, which was not given
 	switch {
 	case f.device != "" && f.erase != "" && f.erase != f.device:
 		return exitcode.Usagef("--device %s, but --erase %s: nothing was done", f.device, f.erase)
@@ -116,7 +116,7 @@ func runNodeCache(env *cmdenv.Env, ctx context.Context, c *api.Client, node stri
 	return nil
 }
 
-// sayCacheUse says whether the node's settings make it use the cache that was prepared and, if not, which command does.
+// sayCacheUse prints whether the node's settings make it use the prepared cache and, if not, which command does.
 func sayCacheUse(env *cmdenv.Env, ctx context.Context, c *api.Client, name string) {
 	n, err := c.Node(ctx, name)
 	if err != nil { // the disk is prepared, which was the request
@@ -155,7 +155,7 @@ func cacheUse(n api.Node) string {
 	return "the cache is used from the next boot on"
 }
 
-// printDisks shows disks, each before its partitions.
+// printDisks prints disks, each followed by its partitions.
 func printDisks(env *cmdenv.Env, disks []api.Disk) {
 	t := output.NewTable(env.Out, "DEVICE", "SIZE", "MODEL", "HAS", "IN USE")
 	for _, d := range disks {

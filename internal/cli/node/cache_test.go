@@ -17,7 +17,7 @@ import (
 	"pando/internal/testkit/clikit"
 )
 
-// A disk is given up when its own name was typed, and for nothing less. The question says what would be lost.
+// A disk is erased only after the user typed its exact name. The question says what would be lost.
 func TestConfirmErase(t *testing.T) {
 	disks := []api.Disk{
 		{Name: "/dev/sda", Size: 500e9, Model: "Disk A"},
@@ -25,7 +25,7 @@ func TestConfirmErase(t *testing.T) {
 	}
 	for _, x := range []struct {
 		device, typed string
-		refused       string // part of what is said; "": it is done
+		refused       string // part of the error; "": no error
 	}{
 		{"/dev/sdb", "/dev/sdb", ""},
 		{"/dev/sdb", " /dev/sdb ", ""},
@@ -58,7 +58,7 @@ func TestConfirmErase(t *testing.T) {
 	}
 }
 
-// Nobody is asked where nobody types.
+// Without a terminal no question is asked.
 func TestConfirmEraseWithoutTerminal(t *testing.T) {
 	in, err := os.Open(os.DevNull)
 	if err != nil {
@@ -73,8 +73,8 @@ func TestConfirmEraseWithoutTerminal(t *testing.T) {
 	}
 }
 
-// A disk that is prepared is used if the node's settings say so. Where they do not, the next command is told, of
-// the group or the node.
+// A prepared disk is used if the node's settings say so. Otherwise the output names the command for the group or the
+// node.
 func TestCacheUse(t *testing.T) {
 	none, ram, disk := fleet.CacheNone, fleet.CacheRAM, fleet.CacheDisk
 	for _, x := range []struct {
@@ -107,7 +107,7 @@ func TestCacheUse(t *testing.T) {
 	}
 }
 
-// What is said after a disk was prepared comes from the settings of its node.
+// The output after preparing a disk depends on the settings of its node.
 func TestNodeCacheSaysWhetherItIsUsed(t *testing.T) {
 	socket := cmdenv.SocketPath(t.TempDir())
 	l, err := net.Listen("unix", socket)

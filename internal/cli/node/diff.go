@@ -42,7 +42,7 @@ func nodeDiff(env *cmdenv.Env) *cobra.Command {
 	})
 }
 
-// shownPackages is how many packages of a kind are told by name.
+// shownPackages is how many packages of each kind are listed.
 const shownPackages = 20
 
 func printNodeDiff(env *cmdenv.Env, n api.NodeDiff) {
@@ -87,8 +87,7 @@ func printNodeDiff(env *cmdenv.Env, n api.NodeDiff) {
 	printPackages(env, n.Packages)
 }
 
-// printPackages tells packages by name: first those that are new or gone, then newer ones, then those that were only
-// rebuilt.
+// printPackages lists packages: first new and removed ones, then changed ones, then those that were only rebuilt.
 func printPackages(env *cmdenv.Env, packages []api.PackageChange) {
 	for _, kind := range []api.PackageKind{api.PackageAdded, api.PackageRemoved, api.PackageChanged} {
 		shown, left := 0, 0

@@ -9,7 +9,7 @@ import (
 	"pando/internal/testkit/clikit"
 )
 
-// TestNodeDiffTexts: what a reboot would change, for each answer that there is.
+// TestNodeDiffTexts: the text for each kind of difference that a reboot would make.
 func TestNodeDiffTexts(t *testing.T) {
 	env, out := clikit.Env()
 	for _, d := range []api.NodeDiff{

@@ -70,7 +70,7 @@ Nodes send them when the server was started with --logs on, or finds systemd-jou
 	return env.ReadFlags(c)
 }
 
-// logTime reads a time, or a duration before now.
+// logTime parses a time, or a duration before now.
 func logTime(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -142,7 +142,7 @@ func followLogs(env *cmdenv.Env, ctx context.Context, c *api.Client, node string
 	return nil
 }
 
-// printLogLine prints an entry of the journal; its further lines are indented.
+// printLogLine prints an entry of the journal. Lines after its first are indented.
 func printLogLine(env *cmdenv.Env, node string, named bool, l api.JournalLine) {
 	head := l.Time.Local().Format("Jan 02 15:04:05 ")
 	if named {

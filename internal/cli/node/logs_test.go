@@ -26,8 +26,8 @@ func TestLogTime(t *testing.T) {
 	}
 }
 
-// TestLogLine: what a node says cannot move the cursor of who reads it, and further lines of an entry stand below
-// the first.
+// TestLogLine: text from a node cannot move the reader's cursor, and further lines of an entry are indented below its
+// first.
 func TestLogLine(t *testing.T) {
 	var out bytes.Buffer
 	env := &cmdenv.Env{Out: &out}

@@ -17,7 +17,7 @@ import (
 	"pando/internal/trace"
 )
 
-// Command is `node`; others are its verbs that belong to other packages.
+// Command returns the command `node`. others are verbs that other packages make.
 func Command(env *cmdenv.Env, others ...*cobra.Command) *cobra.Command {
 	c := cmdenv.Noun(
 		"node",
@@ -79,7 +79,7 @@ func printNodes(env *cmdenv.Env, nodes []api.Node) {
 	t.Flush()
 }
 
-// addressText is an address, "" where none is known.
+// addressText returns an address, "" if it is unknown.
 func addressText(a netip.Addr) string {
 	if !a.IsValid() {
 		return ""
@@ -87,7 +87,7 @@ func addressText(a netip.Addr) string {
 	return a.String()
 }
 
-// nodeState is the word in the table: the state of the latest boot or, without one, of the node.
+// nodeState returns the state for the table: that of the latest boot or, without one, of the node.
 func nodeState(n api.Node) string {
 	if n.Boot == nil || n.State != "adopted" {
 		return string(n.State)
@@ -101,7 +101,7 @@ func nodeState(n api.Node) string {
 	return string(n.Boot.State)
 }
 
-// filesUsed is how many files a file system has, and how many it can have.
+// filesUsed returns how many files a file system has, and how many it can have.
 func filesUsed(n, total int64) string {
 	if total == 0 {
 		return ""
@@ -109,7 +109,7 @@ func filesUsed(n, total int64) string {
 	return fmt.Sprintf("%d of %d", n, total)
 }
 
-// running is the version that runs, marked if the node needs a reboot.
+// running returns the version that runs, with a mark if the node needs a reboot.
 func running(n api.Node) string {
 	s := n.Running.Short()
 	if n.Drift {
@@ -162,7 +162,7 @@ func printNode(env *cmdenv.Env, n api.Node) {
 	printEffective(env, n.Effective)
 }
 
-// fixedAddress is the declared address of a node, with a note if the node has another one.
+// fixedAddress returns the declared address of a node, with a note if the node uses another one.
 func fixedAddress(n api.Node) string {
 	if n.Address.IsValid() && n.IP.IsValid() && n.IP != n.Address {
 		return n.Address.String() + " (it has another one: does this server give addresses?)"
@@ -170,7 +170,7 @@ func fixedAddress(n api.Node) string {
 	return addressText(n.Address)
 }
 
-// serialText is the declared serial number of a node, with that of its firmware if it differs.
+// serialText returns the declared serial number of a node, and the one that its firmware reports if that differs.
 func serialText(n api.Node) string {
 	seen := output.OneLine(n.SerialSeen)
 	switch {
@@ -182,7 +182,7 @@ func serialText(n api.Node) string {
 	return n.Serial
 }
 
-// linkText is the rate of a link, "" for none.
+// linkText returns the rate of a link, "" if it is unknown.
 func linkText(rate int64) string {
 	if rate == 0 {
 		return ""
@@ -190,7 +190,7 @@ func linkText(rate int64) string {
 	return output.RateText(rate)
 }
 
-// hardwarePairs is the hardware that a node reported.
+// hardwarePairs returns the hardware that a node reported.
 func hardwarePairs(n api.Node) []string {
 	var pairs []string
 	if h := n.Hardware; h != nil {
@@ -221,7 +221,7 @@ func hardwarePairs(n api.Node) []string {
 	return pairs
 }
 
-// bootPairs is the latest boot of a node, and what the node reported since.
+// bootPairs returns the latest boot of a node, and what the node reported since.
 func bootPairs(n api.Node) []string {
 	var pairs []string
 	if b := n.Boot; b != nil {
@@ -266,7 +266,7 @@ func bootPairs(n api.Node) []string {
 	return pairs
 }
 
-// printEffective shows where each setting of a node comes from.
+// printEffective prints each setting of a node and where it comes from.
 func printEffective(env *cmdenv.Env, values []fleet.Value) {
 	if len(values) == 0 {
 		return
@@ -284,7 +284,7 @@ func printEffective(env *cmdenv.Env, values []fleet.Value) {
 	}
 }
 
-// ownSettings names the settings of a node that override those of its group.
+// ownSettings lists the settings of a node that override those of its group.
 func ownSettings(s fleet.Settings) string {
 	var labels []string
 	for _, x := range s.Explicit() {
@@ -293,7 +293,7 @@ func ownSettings(s fleet.Settings) string {
 	return strings.Join(labels, ", ")
 }
 
-// extensionPairs is the extensions that a node has and, if they differ, those that it should have.
+// extensionPairs returns the extensions that a node has and, if they differ, those that it should have.
 func extensionPairs(n api.Node) []string {
 	text := func(list []fleet.Extension) string {
 		var out []string
@@ -314,7 +314,7 @@ func extensionPairs(n api.Node) []string {
 	return append(pairs, "extensions fail", cmp.Or(why, strings.Join(n.OverProblems, "\n\t")))
 }
 
-// drift is the mark of a node that needs a reboot.
+// drift returns the mark of a node that needs a reboot.
 func drift(d bool) string {
 	if d {
 		return "yes"

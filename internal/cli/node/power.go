@@ -23,7 +23,7 @@ type powerFlags struct {
 	recover                bool
 }
 
-// wakeStagger is the pause between two nodes that are switched on, so that their peaks of current do not add up.
+// wakeStagger is the pause between switching on two nodes, so that their peak currents do not add up.
 const wakeStagger = 2 * time.Second
 
 func nodePower(env *cmdenv.Env) *cobra.Command {
@@ -128,7 +128,7 @@ type powerLine struct {
 	Error    string `json:"error,omitempty"`
 }
 
-// power requests an action of nodes, several at a time, and sends the results in the order of the nodes.
+// power requests an action for each node, several at a time, and sends the results in the order of the nodes.
 func power(
 	env *cmdenv.Env,
 	ctx context.Context,
@@ -196,7 +196,7 @@ func switchOne(ctx context.Context, c *api.Client, n api.PowerView, do api.Power
 	return l
 }
 
-// printPower prints results in the order of the nodes, each as early as that allows.
+// printPower prints results in the order of the nodes, each as soon as it and all before it have arrived.
 func printPower(
 	env *cmdenv.Env,
 	lines []powerLine,
@@ -236,7 +236,7 @@ func (l powerLine) text(action api.PowerAction, dryRun bool) string {
 	return l.Did
 }
 
-// nodeReboot restarts running nodes.
+// nodeReboot returns the command `node reboot`, which restarts running nodes.
 func nodeReboot(env *cmdenv.Env) *cobra.Command {
 	var f powerFlags
 	var method string
@@ -266,7 +266,7 @@ it if it fits, and kexec if not (pando node diff says why). A node that cannot d
 	env.WriteFlags(c, &f.dryRun)
 	c.RunE = env.Call(func(ctx context.Context, cl *api.Client, args []string) error {
 		action := api.PowerAction(method)
-		if _, anew := action.BootMethod(); !anew || f.stagger < 0 || f.parallel < 1 {
+		if _, boots := action.BootMethod(); !boots || f.stagger < 0 || f.parallel < 1 {
 			return exitcode.Usagef(
 				"--method %s --stagger %s --parallel %d: want reboot, kexec, soft-reboot or auto, no time or "+
 					"more, and one node or more",

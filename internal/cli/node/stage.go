@@ -11,7 +11,7 @@ import (
 	"pando/internal/exitcode"
 )
 
-// nodeStage makes running nodes fetch the version of their next boot.
+// nodeStage returns the command `node stage`, which makes running nodes fetch the version of their next boot.
 func nodeStage(env *cmdenv.Env) *cobra.Command {
 	var f powerFlags
 	c := &cobra.Command{
@@ -40,7 +40,7 @@ func nodeStage(env *cmdenv.Env) *cobra.Command {
 	return c
 }
 
-// staged is the version that a node has fetched for its next boot, "" for none.
+// staged returns the version that a node has fetched for its next boot, "" for none.
 func staged(n api.Node) string {
 	if n.Status == nil {
 		return ""

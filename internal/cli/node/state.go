@@ -62,7 +62,7 @@ Behind the nodes is what deleted ones left, called NODE.deleted-TIME.`,
 	})
 }
 
-// stateRows are the rows of a node: one for each path that it keeps. The first also has what concerns its whole state.
+// stateRows adds a row for each path that a node keeps. The first row also has the notes about the whole state.
 func stateRows(env *cmdenv.Env, t *output.Table, s api.StateOf) {
 	notes := stateNotes(env.Now(), s)
 	row := func(on, path, size, since, told string, more ...string) {
@@ -111,7 +111,7 @@ func day(t time.Time) string {
 	return t.Local().Format(time.DateOnly)
 }
 
-// stateNotes are remarks on the state of a node as a whole.
+// stateNotes returns notes about the state of a node as a whole.
 func stateNotes(now time.Time, s api.StateOf) []string {
 	out := []string{}
 	if s.Dir != "" && s.Dir != s.Node {
@@ -140,7 +140,7 @@ func stateNotes(now time.Time, s api.StateOf) []string {
 	return out
 }
 
-// orderText describes an order, with the progress of the other node that takes part in it.
+// orderText describes an order and, for a copy through the server, how far it is.
 func orderText(o fleet.StateOrder) string {
 	switch {
 	case o.Waits() && o.Bytes > 0:
@@ -183,8 +183,8 @@ func stateReset(env *cmdenv.Env) *cobra.Command {
 	var ch api.StateChange
 	c := &cobra.Command{
 		Use:   "reset NODE",
-		Short: "Have a node begin anew with what its image has",
-		Long: `Have a node begin anew with what its image has, or with a snapshot of its volume.
+		Short: "Have a node start again with what its image has",
+		Long: `Have a node start again with what its image has, or with a snapshot of its volume.
 
 A volume is reset at once, and its node must be off. Everything else is reset by the node's next boot, before anything starts that would write to it; until then
 "pando node state cancel" takes it back. With --path that is so for volumes too.
@@ -215,7 +215,7 @@ state there.`,
 	return c
 }
 
-// printOrders prints orders that were carried out, and those for the next boot of a node.
+// printOrders prints which orders were carried out, and which are for the node's next boot.
 func printOrders(env *cmdenv.Env, s api.StateOf, done string) {
 	if len(s.Orders) == 0 {
 		env.Printf("%s\n", done)

@@ -11,7 +11,7 @@ import (
 	"pando/internal/testkit/clikit"
 )
 
-// The table has a line for each path, on whichever backend, and for what is not there any more or not yet.
+// The table has a line for each path, for every kind of storage, and for paths that are no longer or not yet kept.
 func TestStateTable(t *testing.T) {
 	env, out := clikit.Env()
 	const nfs = "nfs 10.0.0.1:/srv/state"

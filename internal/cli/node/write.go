@@ -155,7 +155,7 @@ func nodeSet(env *cmdenv.Env) *cobra.Command {
 	return c
 }
 
-// request turns the flags that were given into a request.
+// request converts the given flags to a request.
 func (f *nodeSetFlags) request(c *cobra.Command, nodes string) (api.NodeSet, error) {
 	req := api.NodeSet{
 		Select:     nodes,

@@ -13,7 +13,7 @@ import (
 	"pando/internal/output"
 )
 
-// Command is `rollout`.
+// Command returns the command `rollout`.
 func Command(env *cmdenv.Env) *cobra.Command {
 	return cmdenv.Noun("rollout", "Groups on their way to another version, in waves",
 		rolloutStart(env), rolloutList(env), rolloutShow(env), rolloutWatch(env),
@@ -23,7 +23,7 @@ func Command(env *cmdenv.Env) *cobra.Command {
 		rolloutDelete(env))
 }
 
-// theRollout finds the rollout that an argument names: an id, or @GROUP for the newest one of a group.
+// theRollout finds a rollout by its id, or by @GROUP the newest one of a group.
 func theRollout(ctx context.Context, c *api.Client, what string) (string, error) {
 	group, ok := strings.CutPrefix(what, "@")
 	if !ok {

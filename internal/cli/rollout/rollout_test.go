@@ -13,8 +13,8 @@ import (
 	"pando/internal/testkit/clikit"
 )
 
-// TestRolloutTexts: what people see of a rollout: the live table, cut to the terminal; the waves of one that
-// begins; and each node.
+// TestRolloutTexts: the live table of a rollout, cut to the terminal; the waves of a new rollout; and the state of each
+// node.
 func TestRolloutTexts(t *testing.T) {
 	from, to := fleet.Ref("lab@sha256:"+strings.Repeat("1", 64)), fleet.Ref("lab@sha256:"+strings.Repeat("2", 64))
 	r := api.Rollout{

@@ -38,7 +38,7 @@ func rolloutWatch(env *cmdenv.Env) *cobra.Command {
 	})
 }
 
-// watchRollout shows a rollout until it ends. If the server goes away, it waits for it.
+// watchRollout shows a rollout until it ends. If the server stops answering, it waits for the server.
 func watchRollout(env *cmdenv.Env, ctx context.Context, c *api.Client, id string) error {
 	r, err := c.Rollout(ctx, id)
 	if err != nil {
@@ -86,7 +86,7 @@ func watchRollout(env *cmdenv.Env, ctx context.Context, c *api.Client, id string
 	}
 }
 
-// endOfRollout prints the result of a rollout, and returns an error if it failed.
+// endOfRollout prints the result of a rollout, and returns an error if the rollout failed.
 func endOfRollout(env *cmdenv.Env, r api.Rollout) error {
 	if !env.JSON {
 		env.Printf("rollout %s: %s\n", r.ID, strings.TrimSuffix(r.State.Text()+": "+r.Reason, ": "))
@@ -97,7 +97,7 @@ func endOfRollout(env *cmdenv.Env, r api.Rollout) error {
 	return exitcode.Silent(exitcode.Returned)
 }
 
-// rolloutEvents prints what happened after a sequence number, and returns the number of the last event.
+// rolloutEvents prints the rollout's events after a sequence number, and returns the number of the last event.
 func rolloutEvents(env *cmdenv.Env, ctx context.Context, c *api.Client, id string, after int64) (int64, error) {
 	for {
 		l, err := c.Events(ctx, after, 0)

@@ -11,7 +11,7 @@ import (
 	"pando/internal/exitcode"
 )
 
-// check refuses flags that are wrong on any machine and network.
+// check refuses flags that would be wrong on every machine and network.
 func (f *serveFlags) check() error {
 	if f.dhcp != "" {
 		mode, err := f.mode()
@@ -47,11 +47,19 @@ func (f *serveFlags) check() error {
 	return nil
 }
 
-// routersIn refuses gateways outside a subnet, which its nodes cannot reach.
-func routersIn(subnet netip.Prefix, routers []netip.Addr) error {
+// checkMachines refuses gateways that nodes of a subnet would not reach, and addresses that no machine can have.
+func checkMachines(subnet netip.Prefix, routers, dns []netip.Addr) error {
 	for _, a := range routers {
 		if !subnet.Contains(a) {
 			return exitcode.Usagef("--router %s is not in %s: nodes would not reach it", a, subnet)
+		}
+	}
+	for flag, addrs := range map[string][]netip.Addr{"router": routers, "dns": dns} {
+		for _, a := range addrs {
+			if subnet.Contains(a) && !(dhcp.Subnet{Prefix: subnet}).Usable(a) {
+				return exitcode.Usagef("--%s %s is the network or broadcast address of %s: no machine has it", flag, a,
+					subnet)
+			}
 		}
 	}
 	return nil
@@ -94,7 +102,8 @@ func (f *serveFlags) severalOwn() error {
 		"name the one where Pando gives addresses; --dhcp proxy takes several")
 }
 
-// checkOwn refuses what the DHCP server would refuse at its start, such as a range outside the subnet of the interface.
+// checkOwn refuses flags that the DHCP server would refuse at its start, such as a range outside the interface's
+// subnet.
 func (f serveFlags) checkOwn() error {
 	f.dhcp = string(dhcp.Own)
 	c, err := f.dhcpConfig()

@@ -16,7 +16,7 @@ import (
 	"pando/internal/terminal"
 )
 
-// firstRun builds an image for the default group if there is none, and says what to do next.
+// firstRun builds an image for the default group if that has none, and prints what to do next.
 func firstRun(env *cmdenv.Env, ctx context.Context, f upFlags, s *server.Server, bar *terminal.Progress) error {
 	c := api.OverSocket(cmdenv.SocketPath(env.Data))
 	defer c.Close()
@@ -35,8 +35,7 @@ func firstRun(env *cmdenv.Env, ctx context.Context, f upFlags, s *server.Server,
 	return printNext(env, ctx, f, c)
 }
 
-// firstImage builds the recipe with the keys and the store of the server. Machines that boot meanwhile are told to
-// wait.
+// firstImage builds the recipe with the server's keys and store. Machines that boot meanwhile are told to wait.
 func firstImage(
 	env *cmdenv.Env,
 	ctx context.Context,
@@ -73,7 +72,7 @@ func firstImage(
 	return nil
 }
 
-// firstDesired gives the only image to the default group, if that has none.
+// firstDesired makes the only image the default group's, if the group has none.
 func firstDesired(env *cmdenv.Env, ctx context.Context, c *api.Client) error {
 	g, err := c.Group(ctx, fleet.DefaultGroup)
 	if err != nil || g.Image != "" {
@@ -88,7 +87,7 @@ func firstDesired(env *cmdenv.Env, ctx context.Context, c *api.Client) error {
 	return err
 }
 
-// printNext says what is served and what to do next.
+// printNext prints what the server offers and what to do next.
 func printNext(env *cmdenv.Env, ctx context.Context, f upFlags, c *api.Client) error {
 	st, err := c.Status(ctx)
 	if err != nil {
@@ -112,7 +111,7 @@ func printNext(env *cmdenv.Env, ctx context.Context, f upFlags, c *api.Client) e
 		name, _, _ = strings.Cut(name, ":")
 		env.Printf("  4. Change the image: build a version, try it on one node, then bring the group to it:\n")
 		env.Printf("       pando image build %s --recipe %s\n", name, f.recipe)
-		env.Printf("       pando node set NODE --image %s    (and reboot it; --image '' takes that back)\n", name)
+		env.Printf("       pando node set NODE --image %s    (and reboot it)\n", name)
 		env.Printf("       pando rollout start @default --image %s\n", name)
 	}
 	return nil

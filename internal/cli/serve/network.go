@@ -9,11 +9,11 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// gatewayIn is the default gateway of this machine if it is in a subnet: nodes of that subnet can use it too.
+// gatewayIn returns the default gateway of this machine if it is in the subnet, so that nodes of the subnet can use it.
 func gatewayIn(subnet netip.Prefix) []netip.Addr {
 	routes, err := netlink.RouteList(nil, netlink.FAMILY_V4)
 	if err != nil {
-		return nil // a boot network often has no gateway
+		return nil // no default route: a boot network often has no gateway
 	}
 	for _, r := range routes {
 		if r.Dst != nil && !r.Dst.IP.IsUnspecified() {
@@ -26,7 +26,7 @@ func gatewayIn(subnet netip.Prefix) []netip.Addr {
 	return nil
 }
 
-// nameServers reads resolv.conf. It leaves out name servers on the loopback, which other machines cannot reach.
+// nameServers reads resolv.conf. It omits name servers on the loopback, which other machines cannot reach.
 func nameServers(path string) []netip.Addr {
 	f, err := os.Open(path)
 	if err != nil {

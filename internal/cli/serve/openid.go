@@ -3,13 +3,13 @@ package serve
 import (
 	"bytes"
 	"fmt"
-	"os"
 
 	"github.com/spf13/pflag"
 
 	"pando/internal/cmdenv"
 	"pando/internal/exitcode"
 	"pando/internal/openid"
+	"pando/internal/secretfile"
 )
 
 // openidFlags name the OpenID provider by which people without a password on this server log in to the dashboard.
@@ -50,7 +50,7 @@ func (f *openidFlags) add(fl *pflag.FlagSet) {
 	)
 }
 
-// config is the provider that the flags name, nil for none.
+// config returns the configuration of the provider that the flags name, nil for none.
 func (f *openidFlags) config() (*openid.Config, error) {
 	if f.issuer == "" {
 		if f.client != "" || f.secret != "" || len(f.roles) > 0 {
@@ -84,7 +84,7 @@ func (f *openidFlags) config() (*openid.Config, error) {
 		)
 	}
 	if f.secret != "" {
-		b, err := os.ReadFile(f.secret)
+		b, err := secretfile.Read(f.secret, secretfile.Rest)
 		if err != nil {
 			return nil, fmt.Errorf("client secret of the OpenID provider: %w", err)
 		}

@@ -26,7 +26,7 @@ import (
 // serveFlags are the flags of `up` and `serve`.
 type serveFlags struct {
 	interfaces          []string
-	dhcp                string // own, proxy, off; "": up looks, serve takes proxy
+	dhcp                string // own, proxy, off; "": `up` decides by what it finds, `serve` uses proxy
 	addresses           string // FIRST-LAST, for own
 	routers, dns        []string
 	domain              string
@@ -139,7 +139,7 @@ func (f *serveFlags) addPages(c *cobra.Command) {
 	f.openid.add(fl)
 }
 
-// addLogs adds the flags of logs of nodes, metrics and the API.
+// addLogs adds the flags for nodes' logs, metrics and the API.
 func (f *serveFlags) addLogs(c *cobra.Command) {
 	fl := c.Flags()
 	fl.StringVar(
@@ -167,7 +167,7 @@ func (f *serveFlags) addLogs(c *cobra.Command) {
 	)
 }
 
-// Command is `serve`.
+// Command returns the command `serve`.
 func Command(env *cmdenv.Env) *cobra.Command {
 	var f serveFlags
 	c := &cobra.Command{
@@ -199,7 +199,7 @@ nothing first; see ` + "`pando up`" + ` for that.`,
 	return c
 }
 
-// log is the server's log, to w.
+// log returns the server's log, which is written to w.
 func (f *serveFlags) log(w io.Writer) (*slog.Logger, error) {
 	o := &slog.HandlerOptions{Level: slog.LevelInfo}
 	if f.verbose {
@@ -214,7 +214,7 @@ func (f *serveFlags) log(w io.Writer) (*slog.Logger, error) {
 	return nil, exitcode.Usagef("--log-format %s: use text or json", f.logFormat)
 }
 
-// serverConfig turns flags into the configuration of the server; log lines go to logs.
+// serverConfig converts flags to the configuration of the server. Log lines are written to logs.
 func serverConfig(env *cmdenv.Env, ctx context.Context, f serveFlags, logs io.Writer) (server.Config, error) {
 	log, err := f.log(logs)
 	if err != nil {
@@ -281,7 +281,7 @@ func (f *serveFlags) mode() (dhcp.Mode, error) {
 	return mode, nil
 }
 
-// subnet is the subnet in which the server gives addresses with --dhcp own.
+// subnet returns the subnet in which the server gives addresses with --dhcp own.
 func (f *serveFlags) subnet(iface string) (dhcp.Subnet, error) {
 	prefix, err := hostcheck.FirstPrefix(iface)
 	if err != nil {
@@ -294,10 +294,10 @@ func (f *serveFlags) subnet(iface string) (dhcp.Subnet, error) {
 	if s.Routers, err = parseAddrs("router", f.routers); err != nil {
 		return s, err
 	}
-	if err := routersIn(s.Prefix, s.Routers); err != nil {
+	if s.DNS, err = parseAddrs("dns", f.dns); err != nil {
 		return s, err
 	}
-	if s.DNS, err = parseAddrs("dns", f.dns); err != nil {
+	if err := checkMachines(s.Prefix, s.Routers, s.DNS); err != nil {
 		return s, err
 	}
 	if own := prefix.Addr(); s.First == own && s.Last == own {
@@ -312,7 +312,7 @@ func (f *serveFlags) subnet(iface string) (dhcp.Subnet, error) {
 	return s, nil
 }
 
-// addressRange reads FIRST-LAST, or proposes a range.
+// addressRange parses FIRST-LAST, or proposes a range if the text is empty.
 func addressRange(text string, prefix netip.Prefix) (first, last netip.Addr, err error) {
 	if text == "" {
 		first, last, err = dhcp.ProposeRange(prefix, prefix.Addr())
@@ -347,7 +347,7 @@ func parseAddrs(flag string, texts []string) ([]netip.Addr, error) {
 	return out, nil
 }
 
-// runServer starts a server in the background and calls work. It ends when the server or work ends.
+// runServer starts a server in the background and calls work. It returns when the server or work ends.
 func runServer(ctx context.Context, cfg server.Config, work func(context.Context, *server.Server) error) error {
 	s, err := server.New(ctx, cfg)
 	if err != nil {
@@ -364,7 +364,7 @@ func runServer(ctx context.Context, cfg server.Config, work func(context.Context
 	if err := work(ctx, s); err != nil {
 		stop()
 		if failed := <-ended; failed != nil {
-			return failed // the error of the server, by which work was interrupted
+			return failed // the error of the server, which cancelled work
 		}
 		return err
 	}

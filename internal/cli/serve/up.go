@@ -4,11 +4,15 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"net"
+	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"pando/internal/api"
 	"pando/internal/build/recipe"
 	"pando/internal/buildrun"
 	"pando/internal/cmdenv"
@@ -27,7 +31,7 @@ type upFlags struct {
 	noImage       bool
 }
 
-// UpCommand is `up`.
+// UpCommand returns the command `up`.
 func UpCommand(env *cmdenv.Env) *cobra.Command {
 	var f upFlags
 	c := &cobra.Command{
@@ -70,7 +74,7 @@ func up(env *cmdenv.Env, ctx context.Context, f upFlags) error {
 	if err := decideInterface(env, &f.serveFlags); err != nil {
 		return err
 	}
-	if err := server.CheckFree(env.Data); err != nil { // a server here would answer the search for others
+	if err := server.CheckFree(env.Data); err != nil { // a running server would answer the search for DHCP servers
 		return err
 	}
 	if err := checksBeforeUp(env, ctx, f); err != nil {
@@ -89,7 +93,7 @@ func up(env *cmdenv.Env, ctx context.Context, f upFlags) error {
 	})
 }
 
-// check refuses flags that are wrong on any machine and network.
+// check refuses flags that would be wrong on every machine and network.
 func (f *upFlags) check() error {
 	if err := f.serveFlags.check(); err != nil {
 		return err
@@ -122,19 +126,20 @@ func decideInterface(env *cmdenv.Env, f *serveFlags) error {
 	return nil
 }
 
-// checksBeforeUp prints warnings, and stops at problems that keep every node from booting.
+// checksBeforeUp prints warnings, and returns an error for problems that keep every node from booting.
 func checksBeforeUp(env *cmdenv.Env, ctx context.Context, f upFlags) error {
-	o := hostcheck.Options{BootFiles: f.bootFiles, Agent: f.agent, Data: env.Data, Proc: "/proc", Quick: true}
+	o := hostcheck.Options{BootFiles: f.bootFiles, Agent: f.agent, Data: env.Data, Proc: "/proc", Quick: true,
+		Ports: f.ports()}
 	var findings []hostcheck.Finding
 	for _, k := range hostcheck.Checks(env) {
 		switch {
-		case k.Name == "interface":
+		case k.Name == "interface" || k.Name == "firewall" && len(f.interfaces) > 0:
 			for _, name := range f.interfaces {
 				o.Interface = name
 				findings = append(findings, k.Look(ctx, o)...)
 			}
 		case f.dhcp == string(dhcp.Off) && k.Name == "ports", k.Name == "nics":
-			// The server itself reports a port that is taken, and without DHCP it needs few.
+			// The server itself reports a port that is in use, and without DHCP it needs few ports.
 		default:
 			findings = append(findings, k.Look(ctx, o)...)
 		}
@@ -155,7 +160,32 @@ func checksBeforeUp(env *cmdenv.Env, ctx context.Context, f upFlags) error {
 	return ctx.Err()
 }
 
-// decideDHCP chooses the DHCP mode by the servers that answer on the network, unless --dhcp is given.
+// ports returns the ports on which nodes will reach the server.
+func (f *serveFlags) ports() []api.Port {
+	var out []api.Port
+	add := func(network, address, use string) {
+		host, port, _ := net.SplitHostPort(address) // check has refused invalid addresses
+		number, err := strconv.ParseUint(port, 10, 16)
+		if err != nil || number == 0 { // TFTP is off, or the port is chosen by the kernel
+			return
+		}
+		p := api.Port{Net: network, Number: uint16(number), Use: use}
+		if a, err := netip.ParseAddr(host); err == nil && !a.IsUnspecified() {
+			p.Address = a
+		}
+		out = append(out, p)
+	}
+	if f.dhcp != string(dhcp.Off) {
+		out = append(out, api.Port{Net: "udp", Number: dhcp.ServerPort, Use: "DHCP"},
+			api.Port{Net: "udp", Number: dhcp.BootPort, Use: "proxyDHCP"})
+	}
+	add("udp", f.tftp, "TFTP")
+	add("tcp", f.http, "boot files and images")
+	add("tcp", f.control, "control port")
+	return out
+}
+
+// decideDHCP chooses the DHCP mode by the DHCP servers that answer on the network, unless --dhcp is given.
 func decideDHCP(env *cmdenv.Env, ctx context.Context, f *serveFlags) error {
 	if f.dhcp == string(dhcp.Off) {
 		return nil
@@ -208,7 +238,7 @@ func decideDHCP(env *cmdenv.Env, ctx context.Context, f *serveFlags) error {
 	return askDHCP(env, f, f.interfaces[0])
 }
 
-// askDHCP asks whether to be the DHCP server of the network. Without a yes no address is given.
+// askDHCP asks whether this machine should be the DHCP server of the network. It gives no addresses without a yes.
 func askDHCP(env *cmdenv.Env, f *serveFlags, name string) error {
 	prefix, err := hostcheck.FirstPrefix(name)
 	if err != nil {
@@ -218,7 +248,7 @@ func askDHCP(env *cmdenv.Env, f *serveFlags, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := f.checkOwn(); err != nil { // before the question, since a yes would be refused
+	if err := f.checkOwn(); err != nil { // before the question, because a yes would be refused
 		return err
 	}
 	in, ok := env.In.(*os.File)

@@ -19,12 +19,12 @@ import (
 	"pando/internal/store"
 )
 
-// MediaCommand is `media`.
+// MediaCommand returns the command `media`.
 func MediaCommand(env *cmdenv.Env) *cobra.Command {
 	return cmdenv.Noun("media", "Boot media for machines without PXE", mediaCreate(env))
 }
 
-// defaultMedium is the size of an image file: it fits on a stick of 1 GB.
+// defaultMedium is the size of an image file in bytes: it fits on a stick of 1 GB.
 const defaultMedium = 960 << 20
 
 // mediumFlags are the flags of `media create`.
@@ -93,14 +93,14 @@ func createMedium(env *cmdenv.Env, ctx context.Context, c *api.Client, nodes str
 	return nil
 }
 
-// mediumFile is a disk, or a file that becomes an image of one.
+// mediumFile is a disk, or a file that becomes the image of a disk.
 type mediumFile struct {
 	*os.File
 	size    int64
-	becomes string // the final name of a file; until it is renamed, a file of that name stays
+	becomes string // the final name of a file; an older file of that name stays until the new one is complete
 }
 
-// openMedium opens the target. A disk is accepted only if --erase repeats its name.
+// openMedium opens the target. It accepts a disk only if --erase repeats its name.
 func openMedium(f mediumFlags) (*mediumFile, error) {
 	info, err := os.Stat(f.output)
 	switch {
@@ -118,7 +118,7 @@ func openMedium(f mediumFlags) (*mediumFile, error) {
 	case f.size.N != 0:
 		return nil, exitcode.Usagef("a disk is used whole: leave --size out")
 	}
-	// O_EXCL refuses a disk with a partition that is mounted.
+	// O_EXCL fails for a disk with a mounted partition.
 	disk, err := os.OpenFile(f.output, os.O_RDWR|os.O_EXCL, 0)
 	if err != nil {
 		return nil, exitcode.WithHint(err, "is a partition of it mounted? see `lsblk "+f.output+"`")
@@ -148,7 +148,7 @@ func makeMedium(f mediumFlags, exists bool) (*mediumFile, error) {
 	return m, nil
 }
 
-// finish makes the medium durable, and gives a file its final name.
+// finish flushes the medium to disk, and gives a file its final name.
 func (m *mediumFile) finish() error {
 	if m.becomes == "" {
 		return errors.Join(m.Sync(), m.Close())

@@ -23,13 +23,13 @@ import (
 	"pando/internal/output"
 )
 
-// mediumSize holds a medium with the smallest cache, and some more.
+// mediumSize is enough for a medium with the smallest cache.
 const mediumSize = 300 << 20
 
 // mediumPartitions are the partitions of a medium.
 var mediumPartitions = []string{"pando-bios", "pando-efi", "pando-k-a", "pando-k-b", cache.PartitionName}
 
-// mediumServer makes media as a server does, of images that are none. It makes none for the group "nobody".
+// mediumServer makes media as a server does, with fake images. It refuses the group "nobody".
 func mediumServer(t *testing.T) (c *api.Client, asked *int) {
 	t.Helper()
 	fill := func(n int) []byte { return bytes.Repeat([]byte{7}, n) }
@@ -68,7 +68,7 @@ func mediumServer(t *testing.T) (c *api.Client, asked *int) {
 	return c, asked
 }
 
-// partitionsOf are the names of the partitions on a disk or in an image.
+// partitionsOf returns the names of the partitions on a disk or in its image.
 func partitionsOf(t *testing.T, path string) (names []string) {
 	t.Helper()
 	f, err := os.Open(path)
@@ -94,7 +94,7 @@ type mediumRefusal struct {
 	usage               bool
 }
 
-// try wants the refusal, before the server is asked for anything.
+// try expects the refusal, and no request to the server before it.
 func (x mediumRefusal) try(t *testing.T) {
 	t.Helper()
 	c, asked := mediumServer(t)
@@ -116,7 +116,7 @@ func (x mediumRefusal) try(t *testing.T) {
 	}
 }
 
-// A file is made, and replaced when it was named twice; all that is refused stays as it was.
+// A file is made, or replaced if it was named twice. After a refusal it is unchanged.
 func TestMediumInAFile(t *testing.T) {
 	dir := t.TempDir()
 	old, made, missing := filepath.Join(
@@ -185,7 +185,7 @@ func TestMediumInAFile(t *testing.T) {
 	}
 }
 
-// A disk is taken when it was named twice and nobody uses it, whole.
+// A whole disk is used if it was named twice and is not in use.
 func TestMediumOnADisk(t *testing.T) {
 	disk := photoDisk(t)
 	part := disk + "p1"
@@ -239,7 +239,7 @@ func TestMediumOnADisk(t *testing.T) {
 	}
 }
 
-// photoDisk is a disk of the kernel's in a file, with a file system in a partition named photos.
+// photoDisk returns a loop device with a file system in a partition named photos.
 func photoDisk(t *testing.T) (device string) {
 	t.Helper()
 	if unix.Geteuid() != 0 {

@@ -13,9 +13,9 @@ import (
 	"pando/internal/output"
 )
 
-// The nouns of the site as a whole: its leases, keys and policy.
+// The commands about the site as a whole: leases and policy.
 
-// LeaseCommand is `lease`.
+// LeaseCommand returns the command `lease`.
 func LeaseCommand(env *cmdenv.Env) *cobra.Command {
 	return cmdenv.Noun("lease", "DHCP addresses given to MACs", leaseList(env), leaseDelete(env))
 }
@@ -83,7 +83,7 @@ func leaseKind(l fleet.Lease) string {
 	return "dynamic"
 }
 
-// PolicyCommand is `policy`.
+// PolicyCommand returns the command `policy`.
 func PolicyCommand(env *cmdenv.Env) *cobra.Command {
 	return cmdenv.Noun("policy", "What happens to machines nobody knows", policyShow(env), policySet(env))
 }

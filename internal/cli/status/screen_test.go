@@ -13,7 +13,7 @@ import (
 	"pando/internal/trace"
 )
 
-// badDay is a site on which everything happens at once.
+// badDay is the status of a site with every kind of problem.
 func badDay() api.Status {
 	s := api.Status{
 		Release: "1.2.3",
@@ -22,7 +22,7 @@ func badDay() api.Status {
 		Policy:  api.Policy{Adoption: fleet.Approve, Naming: "pc[001-]"},
 		DHCP: api.DHCP{
 			Mode:       "own",
-			Interface:  "eth1",
+			Interfaces: []string{"eth1"},
 			Range:      "10.0.0.100-10.0.3.250",
 			StoppedFor: "10.0.0.3",
 			Others:     []string{"10.0.0.3"},
@@ -73,7 +73,7 @@ func badDay() api.Status {
 	return s
 }
 
-// TestStatusOnOneScreen: what wants attention is there and first, and all of it fits.
+// TestStatusOnOneScreen: problems come first, and the output fits on the screen.
 func TestStatusOnOneScreen(t *testing.T) {
 	show := func(s api.Status, width, height int) *testkit.Display {
 		d := testkit.NewDisplay(width, height)
@@ -101,7 +101,7 @@ func TestStatusOnOneScreen(t *testing.T) {
 		Groups: []api.Group{
 			{Group: fleet.Group{Name: "default", Image: "lab"}, Nodes: 3},
 		},
-		DHCP: api.DHCP{Mode: "proxy", Interface: "eth1"},
+		DHCP: api.DHCP{Mode: "proxy", Interfaces: []string{"eth1"}},
 	}
 	testkit.Golden(t, *update, "status.txt", "a bad day\n"+text+"\na quiet one\n"+show(quiet, 80, 24).String())
 	for _, size := range [][2]int{{80, 50}, {132, 43}, {40, 12}, {20, 5}, {80, 2}} {

@@ -20,7 +20,7 @@ import (
 	"pando/internal/trace"
 )
 
-// Command is `pando status`.
+// Command returns the command `status`.
 func Command(env *cmdenv.Env) *cobra.Command {
 	return env.ReadFlags(&cobra.Command{
 		Use:     "status",
@@ -41,7 +41,7 @@ func Command(env *cmdenv.Env) *cobra.Command {
 	})
 }
 
-// printStatus prints a status: all of it, or on a terminal as many lines as fit.
+// printStatus prints the whole status; on a terminal only as many lines as fit.
 func printStatus(env *cmdenv.Env, server string, s api.Status) {
 	width, height := math.MaxInt, math.MaxInt
 	if tty := terminal.Of(env.Out); tty != nil {
@@ -52,14 +52,14 @@ func printStatus(env *cmdenv.Env, server string, s api.Status) {
 	}
 }
 
-// statusPart is a group of lines. If not all lines fit, those of the last parts are left out first.
+// statusPart is a group of lines. If not all lines fit, lines of the last parts are omitted first.
 type statusPart struct {
 	lines []string
-	least int    // lines that are left out last
-	more  string // the command that shows the lines that were left out
+	least int    // this many lines are omitted last
+	more  string // the command that shows the omitted lines
 }
 
-// statusParts are the parts of a status. Problems come first.
+// statusParts returns the parts of a status, problems first.
 func statusParts(server string, s api.Status, now time.Time) []statusPart {
 	quiet := lines(func(w io.Writer) {
 		output.Fields(
@@ -102,7 +102,7 @@ func statusParts(server string, s api.Status, now time.Time) []statusPart {
 	return append(parts, statusPart{quiet, 1, ""}, statusPart{groups, 3, "pando group list"})
 }
 
-// lines returns the lines that a function prints.
+// lines returns the lines that tell prints.
 func lines(tell func(io.Writer)) []string {
 	var b strings.Builder
 	tell(&b)
@@ -112,7 +112,7 @@ func lines(tell func(io.Writer)) []string {
 // statusFaults is how many boots with problems the status lists.
 const statusFaults = 5
 
-// statusTrouble is the part about boots with problems.
+// statusTrouble returns the part about boots with problems.
 func statusTrouble(s api.Status) (out []string) {
 	if s.Failed == 0 {
 		return nil
@@ -135,7 +135,7 @@ func statusTrouble(s api.Status) (out []string) {
 	return out
 }
 
-// statusWarnings is the part with other warnings.
+// statusWarnings returns the part with other warnings.
 func statusWarnings(s api.Status) (out []string) {
 	if s.Disk != nil {
 		out = append(out, "WARNING: "+s.Disk.Text(), "  to do: "+s.Disk.Do)
@@ -166,8 +166,8 @@ func statusWarnings(s api.Status) (out []string) {
 	return out
 }
 
-// fitted joins parts with blank lines between them, in at most so many lines. It shortens the last parts first, each to
-// its least number of lines, and then leaves out whole parts from the end.
+// fitted joins parts with blank lines between them, in at most height lines. It shortens the last parts first, each to
+// its least number of lines, and then omits whole parts from the end.
 func fitted(parts []statusPart, height int) []string {
 	total := func() int {
 		n := len(parts) - 1
@@ -200,7 +200,7 @@ func fitted(parts []statusPart, height int) []string {
 	return out[:max(0, min(len(out), height))]
 }
 
-// nodeCounts is "12 adopted (10 booted, 2 booting), 1 discovered".
+// nodeCounts returns "12 adopted (10 booted, 2 booting), 1 discovered".
 func nodeCounts(n map[string]int) string {
 	var of []string
 	for _, k := range []string{"booted", "booting", "failed", "degraded", "silent", "down", "drift"} {
@@ -218,7 +218,7 @@ func nodeCounts(n map[string]int) string {
 	return s
 }
 
-// loadCounts is "10 of 10 nodes that may at the same time; 38 wait for their turn, the last about 5.7s".
+// loadCounts returns the nodes that load kernel+initrd, the admission slots, and the nodes that wait for one.
 func loadCounts(l api.Loads) string {
 	if l.Loading == 0 && l.Waiting == 0 {
 		return ""

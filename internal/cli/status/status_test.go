@@ -25,7 +25,7 @@ func TestLoadCounts(t *testing.T) {
 	}
 }
 
-// TestTroubleComesFirst: what is wrong, and what to do, in the status and in the list of failed boots.
+// TestTroubleComesFirst: the status and the list of failed boots say what is wrong and what to do.
 func TestTroubleComesFirst(t *testing.T) {
 	boot := api.Boot{
 		ID:   "0123456789abcdef",
@@ -59,7 +59,8 @@ func TestTroubleComesFirst(t *testing.T) {
 	}
 }
 
-// TestFullDiskWarning: status warns of a full disk of the server, with what is in memory only and what makes room.
+// TestFullDiskWarning: status warns about a full disk of the server, and says what is in memory only and how to free
+// space.
 func TestFullDiskWarning(t *testing.T) {
 	s := api.Status{Disk: &api.FullDisk{Since: zero, InMemory: 3, Do: "make room"}}
 	got := strings.Join(statusWarnings(s), "\n")

@@ -53,7 +53,7 @@ have no names, and nodes no addresses.`,
 	return env.ReadFlags(c)
 }
 
-// VerifyCommand is `image verify`.
+// VerifyCommand returns the command `image verify`.
 func VerifyCommand(env *cmdenv.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify IMAGE",
@@ -85,10 +85,10 @@ func VerifyCommand(env *cmdenv.Env) *cobra.Command {
 
 // checkedStore is what `store check` and `image verify` print with --json.
 type checkedStore struct {
-	Versions int          `json:"versions"` // that are complete
+	Versions int          `json:"versions"` // number of complete versions
 	Objects  int64        `json:"objects"`
 	Bytes    int64        `json:"bytes"`
-	Unnamed  int64        `json:"unnamed"` // objects that no version names
+	Unnamed  int64        `json:"unnamed"` // objects that no version references
 	Problems []brokenPart `json:"problems"`
 	Fixed    []brokenPart `json:"mended"`
 }
@@ -98,12 +98,12 @@ type brokenPart struct {
 	Image   string       `json:"image,omitempty"` // name:tag, or the name
 	Version fleet.Digest `json:"version,omitempty"`
 	Object  string       `json:"object,omitempty"`
-	Files   []string     `json:"files,omitempty"` // of the root file system, that the object holds
+	Files   []string     `json:"files,omitempty"` // files of the root file system that are in the object
 	Text    string       `json:"text"`
 	Hint    string       `json:"hint,omitempty"`
 }
 
-// checkStore checks the whole store, or some versions.
+// checkStore checks the whole store or, if only is not empty, some versions.
 func checkStore(env *cmdenv.Env, ctx context.Context, only []fleet.Digest, repair bool, from []string) error {
 	if env.Server != "" {
 		return exitcode.WithHint(exitcode.Usagef("store check: works on the machine of the server, not through "+
@@ -153,13 +153,13 @@ func checkStore(env *cmdenv.Env, ctx context.Context, only []fleet.Digest, repai
 	return printChecked(env, ctx, dir, names, report)
 }
 
-// versionNames are the names of versions, and which versions the store should have.
+// versionNames are the names of versions, and the set of versions that the store should have.
 type versionNames struct {
 	of    map[fleet.Digest]string
 	known []fleet.Digest
 }
 
-// askVersionNames reads the names from the server; if no server runs, versions have no names.
+// askVersionNames reads the names from the server. Without a running server versions have no names.
 func askVersionNames(env *cmdenv.Env, ctx context.Context) versionNames {
 	n := versionNames{of: map[fleet.Digest]string{}}
 	c, err := env.Client()
@@ -246,14 +246,14 @@ func printProblems(env *cmdenv.Env, word string, all []brokenPart) {
 	}
 }
 
-// maxNamed is how many files of one object are shown: a chunk may hold dozens of small ones.
+// maxNamed is how many files of one object are shown: a chunk may contain dozens of small files.
 const maxNamed = 6
 
 func chunk12(object string) string {
 	return strings.TrimPrefix(object, "sha256:")[:12]
 }
 
-// namedProblem adds to a problem the image and files that it affects and, if it is not fixed, what to do.
+// namedProblem adds the affected image and files to a problem and, if it is not fixed, a hint.
 func namedProblem(
 	ctx context.Context,
 	dir *store.Dir,
@@ -278,13 +278,13 @@ func namedProblem(
 	return out
 }
 
-// filesIn names the files in the damaged chunk. If inodes of the version are damaged too, it names those that can be
-// read.
+// filesIn returns the files in the damaged chunk. If inodes of the version are damaged too, it returns only the files
+// whose inodes can be read.
 func filesIn(ctx context.Context, dir *store.Dir, maps map[fleet.Digest]*imagefs.Map, p store.Problem) []string {
 	root, ok := maps[p.Version]
 	if !ok {
 		if m, err := manifestOf(dir, p.Version); err == nil {
-			root, _ = imagefs.ReadMapInPart(ctx, dir, m) // nil: not even the first inode can be read
+			root, _ = imagefs.ReadMapInPart(ctx, dir, m) // nil: not even the root inode can be read
 		}
 		maps[p.Version] = root
 	}

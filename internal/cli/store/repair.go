@@ -19,7 +19,7 @@ import (
 	"pando/internal/swarm"
 )
 
-// seconds opens the sources of a repair: a data directory, a store, a server, a bucket, or nodes.
+// seconds opens the repair sources that --from names: a data directory, a store, a server, a bucket, or nodes.
 func seconds(env *cmdenv.Env, ctx context.Context, from string) ([]store.RepairSource, error) {
 	if set, ok := strings.CutPrefix(from, "node:"); ok {
 		return nodeSeconds(env, ctx, set)
@@ -28,7 +28,7 @@ func seconds(env *cmdenv.Env, ctx context.Context, from string) ([]store.RepairS
 	return []store.RepairSource{s}, err
 }
 
-// second opens another store.
+// second opens a repair source that is not a set of nodes.
 func second(ctx context.Context, from string) (store.RepairSource, error) {
 	if strings.HasPrefix(from, "s3://") {
 		b, err := s3.Open(ctx, s3.Config{URL: from}.FromEnvironment())
@@ -53,7 +53,7 @@ func second(ctx context.Context, from string) (store.RepairSource, error) {
 	)
 }
 
-// nodeSeconds are the nodes of a set that are up.
+// nodeSeconds returns the running nodes of a node set as repair sources.
 func nodeSeconds(env *cmdenv.Env, ctx context.Context, set string) ([]store.RepairSource, error) {
 	c, err := env.Client()
 	if err != nil {
@@ -82,20 +82,20 @@ func nodeSeconds(env *cmdenv.Env, ctx context.Context, set string) ([]store.Repa
 	return out, nil
 }
 
-// nodeSecond is a running node, from which objects in its memory can be fetched.
+// nodeSecond is a running node as a repair source: it serves objects from its memory.
 type nodeSecond struct {
 	store.HTTP
 	node string
-	lost bool // it does not answer or shares nothing: a time-out for each object would take hours
+	lost bool // no answer, or it shares nothing: not tried again, since each try may take a time-out
 }
 
-// busyWait is the pause before a node is asked again whose uploads are all taken.
+// busyWait is the pause before a retry at a node whose upload slots are all in use.
 const busyWait = 200 * time.Millisecond
 
-// Name is the name of the node.
+// Name returns the node's name for messages.
 func (n *nodeSecond) Name() string { return "node " + n.node }
 
-// Get fetches an object from the node, and tries again if the node is busy.
+// Get fetches an object from the node, and retries while the node is busy.
 func (n *nodeSecond) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error) {
 	for try := 0; !n.lost; try++ {
 		v, err := n.HTTP.Get(ctx, r)
@@ -116,7 +116,7 @@ func (n *nodeSecond) Get(ctx context.Context, r chunk.Request) (chunk.Verified, 
 	return chunk.Verified{}, store.ErrMissing
 }
 
-// Version returns an error: nodes serve no manifests by this way.
+// Version always returns an error: a node does not serve manifests here.
 func (n *nodeSecond) Version(context.Context, fleet.Digest) (store.Version, error) {
 	return store.Version{}, store.ErrMissing
 }

@@ -15,7 +15,7 @@ import (
 	"pando/internal/output"
 )
 
-// Command is `store`.
+// Command returns the command `store`.
 func Command(env *cmdenv.Env) *cobra.Command {
 	return cmdenv.Noun("store", "What versions are kept in: is it whole, what takes how much, what can go",
 		storeCheck(env), storeCollect(env), storeUsage(env))
@@ -95,7 +95,7 @@ func printCollected(env *cmdenv.Env, c api.StoreCollected) {
 	}
 }
 
-// staysBecause is why an unfinished build stays, and how it goes.
+// staysBecause says why the directory of an unfinished build stays, and how to remove it.
 var staysBecause = map[api.WorkWhy]string{
 	api.WorkBusy:    "a build is using it, or it is no build's",
 	api.WorkChanged: "`pando image shell` could not store a change; --continue goes on with it, --grace 0s removes it",
@@ -103,7 +103,7 @@ var staysBecause = map[api.WorkWhy]string{
 	api.WorkYoung:   "it was used within --grace",
 }
 
-// orNone is the name of an image, for a version that has one.
+// orNone returns the name of an image, or a placeholder for versions without an image.
 func orNone(image string) string {
 	if image == "" {
 		return "no image"

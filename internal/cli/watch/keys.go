@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchKey is what a key asks the live table for.
+// watchKey is the effect of a key on the live table.
 type watchKey int
 
 const (
@@ -20,7 +20,7 @@ const (
 	endKey
 )
 
-// keyCodes are the byte sequences that terminals send for keys.
+// keyCodes maps the byte sequences that terminals send to their effect.
 var keyCodes = map[string]watchKey{
 	"q": quitKey, "k": upKey, "j": downKey, "g": topKey, "G": endKey, " ": pageDownKey, "b": pageUpKey,
 	"\x1b[A": upKey, "\x1bOA": upKey, "\x1b[B": downKey, "\x1bOB": downKey, "\x1b[5~": pageUpKey,
@@ -31,7 +31,7 @@ var keyCodes = map[string]watchKey{
 // longestKey is the length of the longest sequence in keyCodes.
 const longestKey = 4
 
-// parseKeys finds known keys in the bytes of a terminal, and skips others.
+// parseKeys returns the known keys in the bytes from a terminal, and skips unknown bytes.
 func parseKeys(b []byte) (keys []watchKey) {
 	for len(b) > 0 {
 		used := 1
@@ -47,7 +47,7 @@ func parseKeys(b []byte) (keys []watchKey) {
 }
 
 // tableKeys makes a terminal send each key at once and without echo; Ctrl-C still interrupts. restore undoes that.
-// Without a terminal, or in the background, there are no keys.
+// Without a terminal, or in the background, no key ever arrives.
 func tableKeys(tty *os.File) (keys <-chan watchKey, restore func()) {
 	none := func() {}
 	if tty == nil {
@@ -80,16 +80,17 @@ func tableKeys(tty *os.File) (keys <-chan watchKey, restore func()) {
 			}
 		}
 	}()
-	return pressed, func() { _ = unix.IoctlSetTermios(fd, unix.TCSETS, was) } // fails if the terminal is gone
+	return pressed, func() { _ = unix.IoctlSetTermios(fd, unix.TCSETS, was) } // fails only if the terminal is gone
 }
 
-// errQuit ends the table after the key q.
+// errQuit ends the table; the key q returns it.
 var errQuit = errors.New("quit")
 
-// tableRoom is how many nodes fit into a table of a height. If there are more nodes, one line says how many.
+// tableRoom returns how many nodes fit into a table of the given height. If there are more nodes, one line says how
+// many.
 func tableRoom(height int) int { return max(1, height-4) }
 
-// move scrolls the table, on a terminal of a height.
+// move scrolls the table. height is that of the terminal.
 func (v *watchView) move(k watchKey, height int) {
 	page := max(1, tableRoom(height)-1)
 	switch k {
@@ -109,7 +110,7 @@ func (v *watchView) move(k watchKey, height int) {
 	v.top = v.topFor(height)
 }
 
-// topFor limits the first node shown, so that the table fills all lines.
+// topFor returns the first node to show, so that the last page fills all lines.
 func (v watchView) topFor(height int) int {
 	if len(v.nodes) <= tableRoom(height) {
 		return 0

@@ -7,7 +7,7 @@ import (
 	"pando/internal/api"
 )
 
-// TestKeys: what terminals send, also several keys at once and keys that mean nothing.
+// TestKeys: the byte sequences of keys, several at once, and keys without a meaning.
 func TestKeys(t *testing.T) {
 	got := parseKeys([]byte("jx\x1b[A\x1bOB\x1b[5~\x1b[6~\x1b[24~q"))
 	if want := []watchKey{downKey, upKey, downKey, pageUpKey, pageDownKey, quitKey}; !reflect.DeepEqual(got, want) {

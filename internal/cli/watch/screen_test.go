@@ -12,7 +12,7 @@ import (
 	"pando/internal/trace"
 )
 
-// manyNodes is a fleet of n nodes in all states, some with what nodes may say of themselves.
+// manyNodes returns a fleet of n nodes in all states, some with hostile text.
 func manyNodes(n int) []api.Node {
 	var out []api.Node
 	for i := range n {
@@ -35,8 +35,8 @@ func manyNodes(n int) []api.Node {
 	return out
 }
 
-// TestWatchOnTerminals: on none of them does a line wrap or the screen scroll, whatever nodes say, and the last
-// column is not lost.
+// TestWatchOnTerminals: on no terminal does a line wrap or the screen scroll, whatever nodes report, and the last
+// column is used.
 func TestWatchOnTerminals(t *testing.T) {
 	for _, size := range [][2]int{{80, 24}, {200, 60}, {40, 10}, {17, 5}, {80, 2}, {1, 1}} {
 		for _, n := range []int{0, 3, 10_000} {

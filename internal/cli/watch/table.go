@@ -12,18 +12,18 @@ import (
 	"pando/internal/trace"
 )
 
-// watchView is what the live table shows. render is a pure function of it, so the table is tested as text.
+// watchView is the content of the live table. render depends only on it, so tests compare the table as text.
 type watchView struct {
 	nodes []api.Node
 	now   time.Time
 	read  time.Time             // when nodes were read
-	lost  *api.UnreachableError // the server does not answer; nil: it does
-	top   int                   // the first node that is shown
+	lost  *api.UnreachableError // not nil: the server does not answer
+	top   int                   // index of the first node that is shown
 	keys  bool                  // keys scroll the table
 }
 
-// The columns of the live table. With gaps they leave 24 of 80 columns for bytes. On a wider terminal names and bytes
-// share the rest.
+// The widths of columns. With the gaps between columns they leave 24 of 80 columns for bytes. On a wider terminal names
+// and bytes share the additional space.
 const (
 	nameWidth  = 16
 	stageWidth = 12
@@ -75,7 +75,7 @@ func (v watchView) render(width, height int) string {
 	return terminal.Lines(out, width, height)
 }
 
-// urgency is the order of the table: failed, booting, waiting for adoption, up, others.
+// urgency returns the sort order of the table: failed, booting, waiting for adoption, up, others.
 func urgency(n api.Node) int {
 	switch {
 	case n.Boot != nil && slices.Contains([]trace.State{trace.Failed, trace.Silent, trace.Degraded}, n.Boot.State):
@@ -165,7 +165,7 @@ func (v watchView) row(n api.Node, name int) string {
 	return strings.TrimRight(row, " ")
 }
 
-// progressTrack is one mark per stage: '#' passed, '>' the one it is in, '!' the one that failed, '.' to come.
+// progressTrack returns one mark per stage: '#' passed, '>' active, '!' failed, '.' to come.
 func progressTrack(b *api.Boot) string {
 	at, last := trace.Rank(b.Stage), trace.Rank(trace.Booted)
 	var t strings.Builder

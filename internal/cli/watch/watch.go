@@ -20,7 +20,7 @@ import (
 	"pando/internal/trace"
 )
 
-// Command is `watch`.
+// Command returns the command `watch`.
 func Command(env *cmdenv.Env) *cobra.Command {
 	var lines bool
 	var from int64
@@ -61,7 +61,7 @@ func watch(env *cmdenv.Env, ctx context.Context, c *api.Client, selection string
 	return watchLines(env, ctx, c, selection, from)
 }
 
-// watchLines prints events after a sequence number, 0: from now on.
+// watchLines prints events after a sequence number; 0: only new events.
 func watchLines(env *cmdenv.Env, ctx context.Context, c *api.Client, selection string, from int64) error {
 	wanted, err := watched(ctx, c, selection)
 	if err != nil {
@@ -88,7 +88,7 @@ func watchLines(env *cmdenv.Env, ctx context.Context, c *api.Client, selection s
 	return nil
 }
 
-// watched is the set of nodes that a selection names; nil: all, with those that are added later.
+// watched returns the names of the selected nodes. nil means all nodes, including those that are added later.
 func watched(ctx context.Context, c *api.Client, selection string) (map[string]bool, error) {
 	if selection == "" {
 		return nil, nil
@@ -109,14 +109,17 @@ func printEvent(env *cmdenv.Env, e trace.Event) error {
 	if e.Stage == trace.Rollout && who == "" {
 		who = "@" + e.Attrs["group"]
 	}
-	if who == "" {
+	switch {
+	case who == "" && e.MAC.IsZero():
+		who = "server"
+	case who == "":
 		who = e.MAC.String()
 	}
 	return output.Fprintf(env.Out, "%s %-17s %s\n", e.Time.Local().Format("15:04:05.000"), who, listing.EventText(e))
 }
 
-// drawTable draws the table until ctx ends. It always restores the cursor of the terminal. If the server goes away, it
-// waits for it.
+// drawTable draws the table until ctx ends. It always restores the cursor of the terminal. If the server stops
+// answering, it waits for the server.
 func drawTable(env *cmdenv.Env, ctx context.Context, c *api.Client, selection string, tty *os.File) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -169,15 +172,15 @@ func drawTable(env *cmdenv.Env, ctx context.Context, c *api.Client, selection st
 // watchTable is a live table, and the event stream that updates it.
 type watchTable struct {
 	view    watchView
-	stale   bool          // something happened since the nodes were read
-	took    time.Duration // to read the nodes
-	changed chan struct{} // something happened
-	ended   chan error    // the stream of events ended; nil: there is none
+	stale   bool          // an event came after the nodes were read
+	took    time.Duration // duration of the last reading of the nodes
+	changed chan struct{} // an event came
+	ended   chan error    // the event stream ended; nil: there is no stream
 	keys    <-chan watchKey
-	sized   chan os.Signal // the terminal has another size
+	sized   chan os.Signal // the size of the terminal changed
 }
 
-// due reports whether the nodes are to be read again.
+// due reports whether it is time to read the nodes again.
 func (t *watchTable) due(now time.Time) bool {
 	if t.view.lost != nil {
 		return true
@@ -186,16 +189,16 @@ func (t *watchTable) due(now time.Time) bool {
 	return since >= t.took*readPart && (t.stale || since >= readEvery)
 }
 
-// follow starts to read events. An event only marks the table as stale, and the next tick reads the nodes again: a boot
-// storm has thousands of events a second.
+// follow starts the event stream. An event only marks the table as stale, and the next tick reads the nodes again,
+// because a boot storm has thousands of events a second.
 func (t *watchTable) follow(ctx context.Context, c *api.Client) {
 	ended := make(chan error, 1)
 	t.ended = ended
 	go func() { ended <- follow(ctx, c, t.changed) }()
 }
 
-// wait returns when the table has to be drawn: at the next tick, after a key, when the window has another size. It
-// returns an error that ends the table.
+// wait returns when the table has to be drawn: at the next tick, after a key, or when the window size changed. An error
+// ends the table.
 func (t *watchTable) wait(ctx context.Context, tick <-chan time.Time, height int) (err error) {
 	for {
 		select {
@@ -222,7 +225,7 @@ func (t *watchTable) wait(ctx context.Context, tick <-chan time.Time, height int
 	}
 }
 
-// lost tells apart a server that does not answer, which may pass, and other errors.
+// lost separates an unreachable server, which may come back, from other errors.
 func lost(err error) (gone *api.UnreachableError, other error) {
 	if errors.As(err, &gone) {
 		return gone, nil
@@ -230,7 +233,7 @@ func lost(err error) (gone *api.UnreachableError, other error) {
 	return nil, err
 }
 
-// follow reports that there are new events, not what they are.
+// follow signals changed for new events; their content does not matter.
 func follow(ctx context.Context, c *api.Client, changed chan<- struct{}) error {
 	last, err := c.Events(ctx, -1, 1)
 	if err != nil {
@@ -248,7 +251,7 @@ func follow(ctx context.Context, c *api.Client, changed chan<- struct{}) error {
 	return nil
 }
 
-// elapsed is the duration of a boot; while it goes on, the duration until now.
+// elapsed returns the duration of a boot; for an unfinished boot the duration until now.
 func elapsed(b *api.Boot, now time.Time) time.Duration {
 	if b.State == trace.Booting || b.State == trace.Failed {
 		return max(b.Elapsed, now.Sub(b.Started))
@@ -256,17 +259,17 @@ func elapsed(b *api.Boot, now time.Time) time.Duration {
 	return b.Elapsed
 }
 
-// adopted reports whether a node is adopted: others get no image.
+// adopted reports whether a node is adopted. Other nodes boot no image.
 func adopted(n api.Node) bool { return n.State == fleet.Adopted }
 
-// How often the whole list of nodes is read, since events may be missed. Reading thousands of nodes is work for the
-// server, so the program spends only a part of its time with it.
+// How often all nodes are read, because events may be missed. Reading thousands of nodes is work for the server, so the
+// program spends only a fraction 1/readPart of its time on it.
 const (
 	readEvery = 10 * time.Second
-	readPart  = 10 // of the time
+	readPart  = 10 // readPart-th part of the time
 )
 
-// NodeCommand is `watch` as a verb of nodes.
+// NodeCommand returns the command `node watch`, which is `watch` as a verb of `node`.
 func NodeCommand(env *cmdenv.Env) *cobra.Command {
 	c := Command(env)
 	c.GroupID = ""

@@ -12,18 +12,18 @@ import (
 
 const (
 	magic        = "PNDB"
-	formatPlain  = 1 // without proofs
+	formatPlain  = 1 // without fast digests
 	formatProved = 2
-	formatShared = 3 // with proofs, and with blocks that are not of the root
+	formatShared = 3 // with fast digests, and with extents that are not in the root
 	// magic (4), format (1), algorithm of the version (1), length of the class (1), zero (1), sequence (8),
 	// pieces (4), extents (4), pieces until booted (4), zero (4), digest of the version (32)
 	headerSize = 64
 )
 
-// PieceSize is what a piece takes in a map, in bytes: its entry and its proof.
+// PieceSize is the size of a piece's entry and fast digest in a map, in bytes.
 const PieceSize = chunk.EntrySize + len(chunk.FastDigest{})
 
-// Encode returns the bytes of the map, which are then signed and stored as an object.
+// Encode returns the bytes of the map, which are signed and stored as an object.
 func (p Map) Encode() ([]byte, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -62,8 +62,7 @@ func (p Map) format() byte {
 	return formatPlain
 }
 
-// Decode is the inverse of Encode. Every byte it accepts is one that Encode would write. On a node use
-// Verify.
+// Decode is the inverse of Encode. It accepts only bytes that Encode would write. A node must use Verify instead.
 func Decode(data []byte) (Map, error) {
 	p, err := decode(data)
 	if err != nil {
@@ -74,7 +73,7 @@ func Decode(data []byte) (Map, error) {
 		return Map{}, fmt.Errorf("decode boot pack: %w", err)
 	}
 	if !bytes.Equal(again, data) {
-		return Map{}, fmt.Errorf("decode boot pack: %d bytes that nobody writes", len(data))
+		return Map{}, fmt.Errorf("decode boot pack: %d bytes in a form that Encode does not write", len(data))
 	}
 	return p, nil
 }
@@ -111,7 +110,7 @@ func decode(data []byte) (Map, error) {
 	return p, err
 }
 
-// pieceSize is the encoded size of a piece, in bytes.
+// pieceSize returns the encoded size of a piece, in bytes.
 func pieceSize(format byte) int {
 	if format == formatPlain {
 		return chunk.EntrySize
@@ -119,7 +118,7 @@ func pieceSize(format byte) int {
 	return PieceSize
 }
 
-// readHead reads what the signature's comment repeats.
+// readHead reads the version and the sequence, which the signature's trusted comment repeats.
 func readHead(data []byte) (fleet.Digest, uint64, error) {
 	switch {
 	case len(data) < headerSize || string(data[:4]) != magic:

@@ -8,7 +8,8 @@ import (
 	"pando/internal/chunk"
 )
 
-// Placed gives the extents piece by piece, in their order, cut where a piece ends. The pack is valid.
+// Placed yields each extent with the index of its piece, in order. Extents are split where a piece ends. The map must
+// be valid.
 func (p Map) Placed() iter.Seq2[int, Extent] {
 	return func(yield func(int, Extent) bool) {
 		piece, left := -1, uint32(0)
@@ -31,7 +32,7 @@ func (p Map) Placed() iter.Seq2[int, Extent] {
 	}
 }
 
-// AppendExtent appends an extent to others, as one with the last where it goes on there.
+// AppendExtent appends an extent, or extends the last one if e continues it.
 func AppendExtent(to []Extent, e Extent) []Extent {
 	if last := len(to) - 1; last >= 0 && e.follows(to[last]) {
 		to[last].Blocks += e.Blocks
@@ -40,8 +41,8 @@ func AppendExtent(to []Extent, e Extent) []Extent {
 	return append(to, e)
 }
 
-// appendExtents encodes the extents. Where some are unused, the number of blocks comes first and says so: these
-// begin nowhere.
+// appendExtents encodes the extents. In formatShared the number of blocks comes first, and its lowest bit marks an
+// unused extent, which has no start.
 func (p Map) appendExtents(b []byte) []byte {
 	shared, end := p.format() == formatShared, int64(0)
 	for _, e := range p.Extents {
@@ -61,8 +62,8 @@ func (p Map) appendExtents(b []byte) []byte {
 	return b
 }
 
-// decodeExtents is the inverse of appendExtents. What does not fit into 32 bits is written otherwise, and so
-// refused by the comparison in Decode.
+// decodeExtents is the inverse of appendExtents. Values beyond 32 bits encode differently, so the comparison in
+// Decode rejects them.
 func decodeExtents(data []byte, n int, shared bool) ([]Extent, error) {
 	extents := make([]Extent, n)
 	end := int64(0)
@@ -90,7 +91,7 @@ func decodeExtents(data []byte, n int, shared bool) ([]Extent, error) {
 	return extents, nil
 }
 
-// varints reads integers of variable length; short: there were fewer than were asked for, or one that is too long.
+// varints reads integers of variable length. short is set if the data ends early or an integer is too long.
 type varints struct {
 	data  []byte
 	short bool

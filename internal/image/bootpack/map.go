@@ -10,20 +10,20 @@ import (
 	"pando/internal/fleet"
 )
 
-// MaxSize is the largest map of a boot pack, in bytes. A desktop whose boots read 600 MB needs about 200 KB.
+// MaxSize is the largest map of a boot pack, in bytes. A desktop that reads 600 MB during boot needs about 200 KB.
 const MaxSize = 384 << 10
 
-// Map is the map of a boot pack: which blocks of the root, in which order, in which pieces. A piece is an object;
-// unpacked it is blocks of the root one after the other. Piece by piece the raw bytes are those of Extents, one
-// after the other. A piece may have been cut for another version, and have blocks that this one does not use.
+// Map lists which blocks of the root are in which piece of a boot pack, in order. A piece is an object; its raw bytes
+// are blocks of the root. The raw bytes of all pieces are those of Extents, in order. A piece that was made for
+// another version may have blocks that this version does not use.
 type Map struct {
-	Version  fleet.Digest       // the version that it belongs to
-	Sequence uint64             // grows with each recording of that version and class
+	Version  fleet.Digest       // the version that the map belongs to
+	Sequence uint64             // grows with each recording of the version and class
 	Class    string             // hardware class, "" for all
-	Booted   int                // pieces that a boot needs until it has booted; the others may come later
+	Booted   int                // number of leading pieces that a boot needs until it has booted
 	Pieces   []chunk.Entry      // in order; none is Zero
-	Proofs   []chunk.FastDigest // of the pieces, in their order; none: a map of format 1
-	Extents  []Extent           // in the order in which they lie in the pieces
+	Proofs   []chunk.FastDigest // of the pieces, in their order; empty: a map of format 1
+	Extents  []Extent           // in the order of the pieces
 }
 
 // Extent is a run of blocks (of chunk.BlockSize bytes) of the root.
@@ -31,24 +31,24 @@ type Extent struct {
 	Start, Blocks uint32
 }
 
-// UnusedBlock is the Start of an extent whose blocks are not of the root.
+// UnusedBlock is the Start of an extent whose blocks are not in the root.
 const UnusedBlock = math.MaxUint32
 
-// Unused reports whether the blocks of the extent are not of the root: they lie in a piece, and nothing reads them.
+// Unused reports whether the blocks of the extent are not in the root. They lie in a piece, and nothing reads them.
 func (e Extent) Unused() bool { return e.Start == UnusedBlock }
 
-// End is the block after the last one of the extent.
+// End returns the block after the extent's last one.
 func (e Extent) End() uint64 { return uint64(e.Start) + uint64(e.Blocks) }
 
-// follows reports whether the extent goes on where another one ends, so that one extent would say the same.
+// follows reports whether the extent continues another one, so that both can be one extent.
 func (e Extent) follows(before Extent) bool {
 	return e.Unused() && before.Unused() || !e.Unused() && !before.Unused() && uint64(e.Start) == before.End()
 }
 
-// class is what a hardware class may be called, unless it is empty: it stands in file names and in URLs.
+// class is the spelling of a hardware class, which is part of file names and URLs. A class may also be empty.
 var class = fleet.Spelling{Inner: "._-", End: true, Max: 63}
 
-// RawSize is the number of bytes that the pieces unpack to.
+// RawSize returns the unpacked bytes of the pieces.
 func (p Map) RawSize() int64 {
 	sum := int64(0)
 	for _, e := range p.Pieces {
@@ -57,7 +57,7 @@ func (p Map) RawSize() int64 {
 	return sum
 }
 
-// StoredSize is the number of bytes that the pieces have on the wire.
+// StoredSize returns the stored bytes of the pieces, as they are sent.
 func (p Map) StoredSize() int64 {
 	sum := int64(0)
 	for _, e := range p.Pieces {
@@ -66,8 +66,8 @@ func (p Map) StoredSize() int64 {
 	return sum
 }
 
-// BootSet is what a boot needs of the pack until it has booted: bytes on the wire, and pieces. A pack that does not
-// say which those are is needed whole.
+// BootSet returns the stored bytes and the number of the pieces that a boot needs until it has booted. Without that
+// information in the map it needs all pieces.
 func (p Map) BootSet() (stored int64, pieces int) {
 	pieces = p.Booted
 	if pieces == 0 {
@@ -79,7 +79,7 @@ func (p Map) BootSet() (stored int64, pieces int) {
 	return stored, pieces
 }
 
-// ProofsOf are the proofs of its pieces by their names, nil without any.
+// ProofsOf returns the fast digests of the pieces by their IDs, nil if the map has none.
 func (p Map) ProofsOf() chunk.FastDigests {
 	if len(p.Proofs) != len(p.Pieces) {
 		return nil
@@ -91,7 +91,7 @@ func (p Map) ProofsOf() chunk.FastDigests {
 	return out
 }
 
-// Validate returns what is wrong with a pack.
+// Validate returns what is wrong with the map.
 func (p Map) Validate() error {
 	for _, check := range []func() error{p.checkHead, p.checkPieces, p.checkExtents} {
 		if err := check(); err != nil {
@@ -131,7 +131,7 @@ func (p Map) checkPieces() error {
 	return nil
 }
 
-// checkExtents wants each block once, and as many as the pieces hold.
+// checkExtents checks that each block occurs once, and that extents and pieces have the same size.
 func (p Map) checkExtents() error {
 	blocks := int64(0)
 	for i, e := range p.Extents {
@@ -139,12 +139,12 @@ func (p Map) checkExtents() error {
 		case e.Blocks == 0 || !e.Unused() && e.End() > math.MaxUint32:
 			return fmt.Errorf("extent %d: %d blocks at %d", i, e.Blocks, e.Start)
 		case i > 0 && e.follows(p.Extents[i-1]):
-			return fmt.Errorf("extent %d: it continues the one before", i)
+			return fmt.Errorf("extent %d: it continues the previous one", i)
 		}
 		blocks += int64(e.Blocks)
 	}
 	if p.format() == formatShared && len(p.Proofs) == 0 {
-		return fmt.Errorf("blocks that are not used, and no proofs of the pieces")
+		return fmt.Errorf("unused blocks need proofs of the pieces")
 	}
 	if blocks*chunk.BlockSize != p.RawSize() {
 		return fmt.Errorf("extents of %d blocks, pieces of %d bytes", blocks, p.RawSize())
@@ -153,7 +153,7 @@ func (p Map) checkExtents() error {
 	sort.Slice(sorted, func(i, j int) bool { return sorted[i].Start < sorted[j].Start })
 	for i := 1; i < len(sorted); i++ {
 		if sorted[i-1].End() > uint64(sorted[i].Start) {
-			return fmt.Errorf("block %d is there twice", sorted[i].Start)
+			return fmt.Errorf("block %d occurs twice", sorted[i].Start)
 		}
 	}
 	return nil

@@ -54,15 +54,15 @@ func testPack() Map {
 	}
 }
 
-// plainPack is a pack as its map was before there were proofs.
+// plainPack returns a pack with a map of format 1, without fast digests.
 func plainPack() Map {
 	p := testPack()
 	p.Proofs = nil
 	return p
 }
 
-// sharedPack is a pack with pieces of another version's: two blocks that come first and three in the middle are not
-// of its root.
+// sharedPack returns a pack with pieces of another version: two blocks at the beginning and three in the middle are
+// not in its root.
 func sharedPack() Map {
 	p := testPack()
 	p.Extents = []Extent{
@@ -75,7 +75,7 @@ func sharedPack() Map {
 	return p
 }
 
-// encoded is what Encode makes of a pack that must be good.
+// encoded returns the encoding of a valid pack.
 func encoded(t testing.TB, p Map) []byte {
 	t.Helper()
 	data, err := p.Encode()
@@ -115,7 +115,7 @@ func testPackBytes(t *testing.T, p Map, golden string) {
 	}
 }
 
-// A boot of the measured kind (1,256 extents) has a small map, and one of ten times that still fits.
+// TestMapIsSmall: a typical boot (1,256 extents) has a small map, and one of ten times that size still fits.
 func TestMapIsSmall(t *testing.T) {
 	for extents, most := range map[int]int{1256: 24 << 10, 12560: 230 << 10} {
 		p := testPack()
@@ -156,7 +156,7 @@ func TestEncodeRefuses(t *testing.T) {
 		"block twice":  {func(p *Map) { p.Extents[2].Start = 4991 }, "twice"},
 		"unused twice": {func(p *Map) { p.Extents[0].Start, p.Extents[1].Start = UnusedBlock, UnusedBlock },
 			"continues"},
-		"no proofs": {func(p *Map) { p.Extents[1].Start, p.Proofs = UnusedBlock, nil }, "no proofs"},
+		"no proofs": {func(p *Map) { p.Extents[1].Start, p.Proofs = UnusedBlock, nil }, "need proofs"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := testPack()
@@ -198,7 +198,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// Extents are given piece by piece: what lies in two pieces in two parts.
+// TestPlaced: extents are yielded piece by piece; an extent in two pieces is split.
 func TestPlaced(t *testing.T) {
 	type part struct {
 		piece int

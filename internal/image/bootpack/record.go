@@ -11,7 +11,7 @@ import (
 	"pando/internal/image"
 )
 
-// Record says which boot pack a version has for one hardware class, and how it came to be. The records of a version
+// Record describes the boot pack of a version for one hardware class, and how it was made. The records of a version
 // are a sidecar of its manifest.
 type Record struct {
 	Class     string    `json:"class,omitempty"` // hardware class; "": for all
@@ -20,30 +20,31 @@ type Record struct {
 	Size      int64     `json:"size"`      // bytes of the map
 	Signature string    `json:"signature"` // minisign, over the map
 	Made      time.Time `json:"made"`
-	// boots whose read traces it was made of; 0: it was carried over, or is all of an extension
+	// Boots is the number of boots whose read traces the pack was made from. 0: the pack was carried over from
+	// another version, or has all of an extension.
 	Boots      int          `json:"boots"`
-	From       fleet.Digest `json:"from,omitempty"` // the version that it was carried over from
+	From       fleet.Digest `json:"from,omitempty"` // the version that the pack was carried over from
 	Pieces     int          `json:"pieces"`
-	Raw        int64        `json:"raw"`                   // bytes that the pieces unpack to
-	Stored     int64        `json:"stored"`                // bytes that the pieces have on the wire
-	BootSet    int64        `json:"boot_set,omitempty"`    // of these, those until booted; 0: not noted
-	BootPieces int          `json:"boot_pieces,omitempty"` // pieces that these are
+	Raw        int64        `json:"raw"`                   // unpacked bytes of the pieces
+	Stored     int64        `json:"stored"`                // stored bytes of the pieces, as they are sent
+	BootSet    int64        `json:"boot_set,omitempty"`    // bytes of Stored needed until booted; 0: not recorded
+	BootPieces int          `json:"boot_pieces,omitempty"` // number of those pieces
 }
 
-// Replaced is a pack that no boot gets any more and that boots under way, and nodes that run, may still read.
+// Replaced is a pack that new boots do not get. Boots in progress and running nodes may still read it.
 type Replaced struct {
 	Object   chunk.ID  `json:"object"` // the map
 	Replaced time.Time `json:"replaced"`
 }
 
-// Records is the sidecar of a manifest that says which boot packs its version has.
+// Records is the sidecar that lists the boot packs of a version.
 type Records struct {
 	Format   int        `json:"format"`
-	Packs    []Record   `json:"packs"` // at most one of a class
+	Packs    []Record   `json:"packs"` // at most one for each class
 	Replaced []Replaced `json:"replaced,omitempty"`
 }
 
-// Find returns the pack for a hardware class: its own one, or the one for all.
+// Find returns the pack of a hardware class, or else the one for all classes.
 func Find(records []Record, class string) (Record, bool) {
 	for _, want := range []string{class, ""} {
 		if i := slices.IndexFunc(records, func(r Record) bool { return r.Class == want }); i >= 0 {
@@ -63,7 +64,7 @@ func EncodeRecords(p Records) ([]byte, error) {
 	return append(b, '\n'), nil
 }
 
-// DecodeRecords reads a sidecar. It takes keys it does not know.
+// DecodeRecords decodes a sidecar. It ignores unknown keys.
 func DecodeRecords(b []byte) (p Records, err error) {
 	if err := json.Unmarshal(b, &p); err != nil {
 		return p, fmt.Errorf("decode boot pack records: %w", err)

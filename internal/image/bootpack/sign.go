@@ -9,10 +9,10 @@ import (
 	"pando/internal/image"
 )
 
-// trustedComment starts the signed comment of a pack's signature; the version and the sequence follow.
+// trustedComment begins the trusted comment of a pack's signature; version and sequence follow.
 const trustedComment = "pando pack "
 
-// Sign returns the detached signature of the exact bytes of a boot pack's map, nil for what is no map.
+// Sign returns the detached signature of the exact bytes of a boot pack's map, or nil if data is no map.
 func Sign(key minisign.PrivateKey, data []byte) []byte {
 	version, sequence, err := readHead(data)
 	if err != nil {
@@ -25,8 +25,8 @@ func comment(version fleet.Digest, sequence uint64) string {
 	return fmt.Sprintf("%s%s %d", trustedComment, version, sequence)
 }
 
-// Verify checks that one of keys (minisign public keys, base64) signed the map of a boot pack for
-// version, and only then reads it. The error wraps image.ErrWrongSignature when the signature is at fault.
+// Verify checks that one of keys (minisign public keys, base64) signed the map of a boot pack for version, and only
+// then decodes it. The error wraps image.ErrWrongSignature if the signature is at fault.
 func Verify(data, signature []byte, version fleet.Digest, keys ...string) (Map, error) {
 	if len(data) > MaxSize {
 		return Map{}, fmt.Errorf("verify boot pack: %w: %d bytes are too many", image.ErrWrongSignature, len(data))
@@ -44,7 +44,8 @@ func Verify(data, signature []byte, version fleet.Digest, keys ...string) (Map, 
 	return Decode(data)
 }
 
-// Renew returns the signatures of a map that keys made, and those of further keys that sign it now, first.
+// Renew returns new signatures of the map by the keys in with, followed by the existing signatures by the keys in
+// keep.
 func Renew(data, signature []byte, keep []string, with ...minisign.PrivateKey) []byte {
 	version, sequence, err := readHead(data)
 	if err != nil {

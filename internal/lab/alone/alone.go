@@ -16,32 +16,32 @@ import (
 	"pando/internal/trace"
 )
 
-// Alone is a measurement of one node by itself, on a link that limits nothing: from /init to the default target, with
-// Pando and with others, in turns, so that what else the machine does meets all of them.
+// Alone measures one node by itself on a link without a limit: the time from /init to the default target, with Pando
+// and in other ways. The ways alternate, so that other load on the machine affects all of them.
 type Alone struct {
 	testbed.Testbed
-	systems      []bench.System      // whose roots a recorded boot is replayed from
-	kernelRivals []bench.KernelRival // of emulated machines
-	runs         int                 // rounds
-	command      string              // as it can be given again
-	release      string              // of Pando's programs
+	systems      []bench.System      // systems of which a recorded boot can be replayed
+	kernelRivals []bench.KernelRival // for emulated machines
+	runs         int                 // number of rounds
+	command      string              // command line that repeats the measurement
+	release      string              // release of Pando's programs
 
 	all  []way
-	ways []string // that are measured
-	wall bool     // an emulated machine's clock is the wall's
+	ways []string // ways to measure
+	wall bool     // an emulated machine uses real time
 
-	replay  bool    // no machine: a recorded boot is replayed on this one's processors
-	work    float64 // that such a boot does, in seconds
+	replay  bool    // replay a recorded boot on this machine's processors, without an emulated machine
+	work    float64 // processor time of a replayed boot, in seconds
 	account *bench.Account
 }
 
-// way is one way to boot. Its answer is the time from /init to the default target.
+// way is one way to boot. Its function returns the time from /init to the default target in seconds.
 type way struct {
 	name, what string
 	boot       func(context.Context, *Alone, *testbed.Material) (float64, error)
 }
 
-// ways are those that can be measured. Others follow Pando's in each round.
+// ways returns all ways that can be measured. Pando's comes first in each round.
 func ways(rivals []bench.KernelRival) []way {
 	out := []way{{bench.PandoWay, "Pando with a boot pack, from its own firmware boot", bootPando}}
 	for _, r := range rivals {
@@ -59,7 +59,7 @@ func ways(rivals []bench.KernelRival) []way {
 	return out
 }
 
-// New takes the arguments of `pando-lab alone`.
+// New parses the arguments of `pando-lab alone`.
 func New(o bench.Others, args []string, stdout, stderr io.Writer) (*Alone, error) {
 	a := &Alone{
 		Testbed:      testbed.Testbed{Place: bench.Place{Out: stdout, Err: stderr}, Until: trace.Booted},
@@ -136,7 +136,7 @@ func (a *Alone) wayNames() (out []string) {
 	return out
 }
 
-// Measure is the whole of it. Whatever happens nothing is left running.
+// Measure runs the whole measurement. It leaves nothing running, even after an error.
 func (a *Alone) Measure(ctx context.Context) (err error) {
 	if a.release, err = bench.ReleaseOf(ctx, a.Bin); err != nil {
 		return err
@@ -145,7 +145,7 @@ func (a *Alone) Measure(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	ready := a.ImageMaterial // only Pando asks what a boot reads
+	ready := a.ImageMaterial // only Pando needs to know what a boot reads
 	if slices.Contains(a.ways, bench.PandoWay) || a.replay {
 		ready = a.Material
 	}
@@ -172,7 +172,7 @@ func (a *Alone) Measure(ctx context.Context) (err error) {
 	return a.rounds(ctx, m)
 }
 
-// kernelArgs are what the image's kernel is told in each way to boot.
+// kernelArgs returns further kernel arguments for all ways.
 func (a *Alone) kernelArgs() []string {
 	if a.wall {
 		return testkit.KernelArgs()
@@ -180,7 +180,7 @@ func (a *Alone) kernelArgs() []string {
 	return testkit.CountedKernelArgs()
 }
 
-// clockName is what time goes by in which boots are measured.
+// clockName returns the name of the clock that boots are measured by.
 func (a *Alone) clockName() string {
 	switch {
 	case a.replay:
@@ -191,7 +191,7 @@ func (a *Alone) clockName() string {
 	return byInstructions
 }
 
-// rounds boots every way once in each round and keeps what was measured after each boot.
+// rounds boots every way once in each round, and saves the result after each boot.
 func (a *Alone) rounds(ctx context.Context, m *testbed.Material) error {
 	res := newResult(m, a.Image, a.command, a.clockName(), a.release)
 	res.ways = a.printed()
@@ -223,7 +223,7 @@ func (a *Alone) rounds(ctx context.Context, m *testbed.Material) error {
 	return nil
 }
 
-// printed are the ways as results name them.
+// printed returns the ways with their names in results.
 func (a *Alone) printed() []way {
 	if !a.replay {
 		return a.all

@@ -12,7 +12,7 @@ import (
 	"pando/internal/testkit"
 )
 
-// What the whole machine did in a round falls out of the ratios of that round.
+// Other load on the machine in a round does not change the ratios of that round.
 func TestAloneRatiosArePaired(t *testing.T) {
 	r := result{
 		ways:    ways(rivals.Kernel()),
@@ -38,7 +38,7 @@ func TestAloneRatiosArePaired(t *testing.T) {
 	}
 }
 
-// Each clock has results of its own.
+// Results of each clock are kept in their own file.
 func TestAloneClocks(t *testing.T) {
 	seconds := map[string][]float64{"pando": {10}, "disk": {10}}
 	counted, wall := &result{

@@ -17,23 +17,24 @@ import (
 	"pando/internal/testkit"
 )
 
-// replayRate is the node's link, and the server's: the slowest that one machine alone is measured on.
+// replayRate is the rate of the node's link and of the server's, in bits per second: the slowest of measurements of one
+// machine.
 const replayRate = 1_000_000_000
 
-// replayWays are the ways that can be measured on this machine's own processors, without a kernel's driver of the
-// node's, and the names of the systems that they are. Pando's has a block daemon.
+// replayWays maps the ways that can be replayed on this machine's processors, without a driver of the node's kernel, to
+// the names of their systems. Pando's is served by a block daemon, not by such a system.
 var replayWays = map[string]string{bench.PandoWay: "", "nbd-erofs": "nbd", "disk": diskSystem}
 
-// diskSystem is the root on this machine's disk.
+// diskSystem is the name of the system whose root is on this machine's disk.
 const diskSystem = "disk"
 
-// canReplay tells whether a way needs no machine.
+// canReplay reports whether a way can be measured without an emulated machine.
 func canReplay(way string) bool {
 	_, ok := replayWays[way]
 	return ok
 }
 
-// replayedSystem is the system that a way is, of which false: Pando's, and those that need a machine.
+// replayedSystem returns the system of a way; false for Pando's and for ways that need an emulated machine.
 func (a *Alone) replayedSystem(way string) (bench.System, bool) {
 	i := slices.IndexFunc(a.systems, func(s bench.System) bool { return s.Name == replayWays[way] })
 	if i < 0 {
@@ -42,8 +43,9 @@ func (a *Alone) replayedSystem(way string) (bench.System, bool) {
 	return a.systems[i], true
 }
 
-// diskRoot has reads go to the disk, past this kernel's memory (O_DIRECT, open(2)): they are what the node's kernel
-// did not have in its own. They are of whole blocks of 4 KiB, and so are the places that Go's heap has for them.
+// diskRoot reads from the disk, not from this kernel's page cache (O_DIRECT, open(2)), because replayed reads are those
+// that missed the node's page cache. Reads are whole blocks of 4 KiB, and Go's heap aligns buffers of such a size to
+// them.
 func diskRoot() bench.System {
 	return bench.System{
 		Name: diskSystem,
@@ -63,9 +65,9 @@ type openDisk struct{ *os.File }
 
 func (openDisk) Usage(context.Context) (bench.Usage, error) { return bench.Usage{}, nil }
 
-func (d openDisk) Close() { _ = d.File.Close() } // it was only read
+func (d openDisk) Close() { _ = d.File.Close() } // the file was only read
 
-// checkReplay completes the flags of --replay and says what is wrong with them.
+// checkReplay completes the flags of --replay, and returns an error for wrong ones.
 func (a *Alone) checkReplay() error {
 	if !a.replay {
 		return nil
@@ -89,8 +91,8 @@ func (a *Alone) checkReplay() error {
 	return nil
 }
 
-// diskWork is how long a boot from a disk took by the clock of instructions, in seconds: what it has to do that is
-// not to wait.
+// diskWork returns how long a boot from a disk takes by the clock of instructions, in seconds: its processor time
+// without waits.
 func (a *Alone) diskWork(m *testbed.Material) (float64, error) {
 	counted := &result{Clock: byInstructions}
 	r, err := bench.ReadJSON[result](filepath.Join(a.Dir, counted.file()))
@@ -112,7 +114,7 @@ func (a *Alone) diskWork(m *testbed.Material) (float64, error) {
 	return bench.MedianOf(r.Seconds["disk"]), nil
 }
 
-// readyReplay has boots work between their reads, and everything that they read in memory.
+// readyReplay prepares replays: it determines the work between reads, and reads everything that boots read into memory.
 func (a *Alone) readyReplay(ctx context.Context, m *testbed.Material) (err error) {
 	if a.work, err = a.diskWork(m); err != nil {
 		return err
@@ -125,8 +127,8 @@ func (a *Alone) readyReplay(ctx context.Context, m *testbed.Material) (err error
 	return err
 }
 
-// replayed makes one boot of a way, and returns how long it took since the node was switched on. It counts while
-// the boot and what brings its root are all that this machine does.
+// replayed replays one boot of a way, and returns its duration since power-on in seconds. It returns an error if other
+// programs kept this machine busy.
 func (a *Alone) replayed(ctx context.Context, m *testbed.Material, way string, res *result) (float64, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, aloneTimeout, fmt.Errorf("not booted after %s", aloneTimeout))
 	defer cancel()
@@ -165,7 +167,7 @@ func (a *Alone) replayed(ctx context.Context, m *testbed.Material, way string, r
 	return b.booted, nil
 }
 
-// replayNode is the node, with an empty directory.
+// replayNode returns the node, with an empty directory.
 func (a *Alone) replayNode(m *testbed.Material) (testbed.Node, error) {
 	dir := filepath.Join(a.Dir, "nodes", "0")
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
@@ -175,10 +177,10 @@ func (a *Alone) replayNode(m *testbed.Material) (testbed.Node, error) {
 		a.Star.Limit(replayRate, replayRate)
 }
 
-// attachFunc makes the root of a node.
+// attachFunc attaches the root of a node.
 type attachFunc func(context.Context) (bench.Root, error)
 
-// serveReplay starts what serves a way. Pando's server is started anew, and told its link, as in storms.
+// serveReplay starts the servers of a way. Pando's server is restarted with the rates of its links, as in storms.
 func (a *Alone) serveReplay(ctx context.Context, way string, n testbed.Node) (attachFunc, func(), error) {
 	s, other := a.replayedSystem(way)
 	if !other {
@@ -203,7 +205,7 @@ func (a *Alone) serveReplay(ctx context.Context, way string, n testbed.Node) (at
 	return attach, served.End, err
 }
 
-// look reads the processor time of the machine and of the lab.
+// look returns the processor time of the machine, and that of the lab in seconds.
 func (a *Alone) look() (bench.Ticks, float64, error) {
 	own, err := a.account.Used()
 	if err != nil {
@@ -213,13 +215,13 @@ func (a *Alone) look() (bench.Ticks, float64, error) {
 	return ticks, own, err
 }
 
-// replayedBoot is what a boot took, in seconds.
+// replayedBoot has the times of a replayed boot, in seconds.
 type replayedBoot struct {
 	attached, stalled, booted, cpu float64
 	waited                         []float64
 }
 
-// replayBoot attaches a root and makes the reads of a boot that works so long between them.
+// replayBoot attaches a root and makes the reads of a boot. The boot works for the time work between its reads.
 func replayBoot(ctx context.Context, attach attachFunc, m *testbed.Material, work time.Duration) (b replayedBoot,
 	err error) {
 	begin := time.Now()
@@ -229,7 +231,7 @@ func replayBoot(ctx context.Context, attach attachFunc, m *testbed.Material, wor
 	}
 	closed := sync.OnceFunc(root.Close)
 	defer closed()
-	defer context.AfterFunc(ctx, closed)() // a read that waits ends with its root
+	defer context.AfterFunc(ctx, closed)() // a waiting read ends when its root is closed
 	b.attached = time.Since(begin).Seconds()
 	w, release, err := newWorker()
 	if err != nil {

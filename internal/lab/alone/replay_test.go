@@ -35,7 +35,7 @@ func TestReplayFlags(t *testing.T) {
 	}
 }
 
-// A replayed boot works for as long as the disk's took, of the same version.
+// A replayed boot works as long as the measured boot from the disk, of the same version.
 func TestDiskWork(t *testing.T) {
 	a := &Alone{Testbed: testbed.Testbed{Place: bench.Place{Dir: t.TempDir()}}}
 	m := &testbed.Material{Image: &bench.Image{Version: "v"}}
@@ -61,7 +61,7 @@ func TestDiskWork(t *testing.T) {
 	}
 }
 
-// Waits are told by where in the boot's work they are, and what is neither wait nor work by itself.
+// Waits are counted by their part of the boot's work; time that is neither wait nor work is counted apart.
 func TestWaited(t *testing.T) {
 	const ms = time.Millisecond
 	bursts := []testbed.Burst{
@@ -94,7 +94,7 @@ func TestWaited(t *testing.T) {
 	}
 }
 
-// A boot that works has had its processor time when it makes its next read, and gives up when it is told to.
+// The worker uses the whole processor time before it returns, and stops when its context ends.
 func TestWorker(t *testing.T) {
 	w, release, err := newWorker()
 	if err != nil {
@@ -118,11 +118,11 @@ func TestWorker(t *testing.T) {
 	}
 }
 
-// The table of a replay says what was replayed, and by what.
+// The table of a replay says what was replayed, and how.
 func TestReplayIsTold(t *testing.T) {
 	a, err := New(others(), []string{"--replay"}, io.Discard, io.Discard)
 	if err != nil {
-		t.Skip(err) // a program is not here
+		t.Skip(err) // a program is missing
 	}
 	r := &result{
 		ways:    a.printed(),
@@ -142,7 +142,7 @@ func TestReplayIsTold(t *testing.T) {
 	}
 }
 
-// A boot that is replayed by Pando has its root from a block daemon, by its boot pack, and works between its reads.
+// A boot replayed with Pando reads from a block daemon with a boot pack, and works between its reads.
 func TestReplayByPando(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("network namespaces need root")
@@ -160,7 +160,7 @@ func TestReplayByPando(t *testing.T) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	root := make([]byte, 1024*chunk.BlockSize)
-	_, _ = rand.NewChaCha8([32]byte{1}).Read(root) // it has no end
+	_, _ = rand.NewChaCha8([32]byte{1}).Read(root) // never fails
 	v, err := testkit.RecordedVersion(t.Context(), filepath.Join(dir, "data"), root)
 	if err != nil {
 		t.Fatal(err)

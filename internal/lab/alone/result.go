@@ -12,28 +12,28 @@ import (
 	"pando/internal/testkit"
 )
 
-// result is what was measured: seconds from /init to the default target, by way, a round each.
+// result is what was measured: seconds from /init to the default target by way, one value for each round.
 type result struct {
 	Date    time.Time            `json:"date"`
 	Machine string               `json:"machine"`
 	KVM     bool                 `json:"kvm"`
-	Clock   string               `json:"clock"`             // of an emulated machine
-	QEMU    string               `json:"qemu"`              // its release; "": not known
-	Command string               `json:"command,omitempty"` // as it can be given again; "": not known
-	Release string               `json:"release,omitempty"` // of Pando; "": not recorded
+	Clock   string               `json:"clock"`             // clock of an emulated machine
+	QEMU    string               `json:"qemu"`              // release of QEMU; "": unknown
+	Command string               `json:"command,omitempty"` // command line that repeats it; "": unknown
+	Release string               `json:"release,omitempty"` // release of Pando; "": not recorded
 	Image   string               `json:"image"`
 	Version string               `json:"version"`
 	BootSet int64                `json:"boot_set"`       // bytes
-	Work    float64              `json:"work,omitempty"` // of a boot that was replayed, in seconds
+	Work    float64              `json:"work,omitempty"` // processor time of a replayed boot, in seconds
 	Seconds map[string][]float64 `json:"seconds"`
 
-	// for reads, of each boot that was replayed, in each twentieth of its work; in seconds
+	// waits of each replayed boot for reads, by each twentieth of its work, in seconds
 	Waited map[string][][]float64 `json:"waited,omitempty"`
 
-	ways []way // all that there are, in the order of the table
+	ways []way // all ways, in the order of the table
 }
 
-// What the clock of an emulated machine goes by.
+// The clocks of an emulated machine.
 const (
 	byInstructions = "instructions" // 1 ns for each, and real time while the machine waits
 	byWall         = "wall"
@@ -59,7 +59,7 @@ func newResult(m *testbed.Material, image, command, clock, release string) *resu
 	}
 }
 
-// qemuRelease is that of the emulator, "" where it does not tell.
+// qemuRelease returns the release of the emulator, "" if it is unknown.
 func qemuRelease() string {
 	out, err := exec.Command("qemu-system-x86_64", "--version").Output()
 	line, _, _ := strings.Cut(string(out), " (")
@@ -70,7 +70,7 @@ func qemuRelease() string {
 	return strings.TrimSpace(release)
 }
 
-// file is its name, beside the results of storms.
+// file returns the name of the result's file, which is beside the results of storms.
 func (r *result) file() string {
 	if r.Clock == byInstructions {
 		return "alone.json"
@@ -78,7 +78,7 @@ func (r *result) file() string {
 	return "alone-" + r.Clock + ".json"
 }
 
-// paired is the median of the ratios of one round each: what else the machine did in a round falls out.
+// paired returns the median of the ratios of values of the same round, which cancels out other load in that round.
 func paired(a, b []float64) float64 {
 	var ratios []float64
 	for i := range min(len(a), len(b)) {
@@ -87,7 +87,7 @@ func paired(a, b []float64) float64 {
 	return bench.MedianOf(ratios)
 }
 
-// table has a line for each way, with Pando's time as a ratio to it.
+// table has a line for each way, with the ratio of Pando's time to it.
 func (r *result) table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-20s %10s %10s %10s %14s  %s\n", "way", "median s", "min s", "max s", "Pando / it", "what")

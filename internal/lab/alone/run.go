@@ -13,12 +13,12 @@ import (
 	"pando/internal/testkit"
 )
 
-// aloneTimeout is how long one boot may take.
+// aloneTimeout bounds one boot.
 const aloneTimeout = 6 * time.Minute
 
 var aloneMAC = fleet.MAC{0x52, 0x54, 0, 0xde, 4, 1}
 
-// bootPando boots by firmware; the node itself says how long it took since /init.
+// bootPando boots through firmware. The node itself reports the time since /init.
 func bootPando(ctx context.Context, a *Alone, _ *testbed.Material) (seconds float64, err error) {
 	before, err := a.lastBoot(ctx)
 	if err != nil {
@@ -41,7 +41,7 @@ func bootPando(ctx context.Context, a *Alone, _ *testbed.Material) (seconds floa
 	return seconds, err
 }
 
-// lastBoot is the id of the latest boot that the server knows, "" for none.
+// lastBoot returns the id of the server's latest boot, "" for none.
 func (a *Alone) lastBoot(ctx context.Context) (fleet.BootID, error) {
 	boots, err := a.Site.API.Boots(ctx, "", 1)
 	if err != nil || len(boots) == 0 {
@@ -50,7 +50,8 @@ func (a *Alone) lastBoot(ctx context.Context) (fleet.BootID, error) {
 	return boots[0].ID, nil
 }
 
-// booted is the node's own time at its default target, 0 while a boot after the one before has not come so far.
+// booted returns the node's own time when it reached its default target, or 0 until a boot after `before` has reached
+// it.
 func (a *Alone) booted(ctx context.Context, before fleet.BootID) (float64, error) {
 	boots, err := a.Site.API.Boots(ctx, "", 1)
 	if err != nil || len(boots) == 0 || boots[0].ID == before {
@@ -67,7 +68,7 @@ func (a *Alone) booted(ctx context.Context, before fleet.BootID) (float64, error
 	return e.Offset.Seconds(), nil
 }
 
-// bootRival starts what serves a rival, and boots by its initramfs.
+// bootRival starts a rival's servers, and boots with its initramfs.
 func (a *Alone) bootRival(ctx context.Context, r bench.KernelRival, m *testbed.Material) (seconds float64, err error) {
 	d, stop, err := r.Start(ctx, a.Host(), m.Image, a.kernelArgs())
 	if err != nil {
@@ -81,7 +82,7 @@ func (a *Alone) bootRival(ctx context.Context, r bench.KernelRival, m *testbed.M
 	return seconds, err
 }
 
-// guest runs a machine until wait returns, and turns it off.
+// guest runs a machine until wait returns, and switches it off.
 func (a *Alone) guest(ctx context.Context, d testkit.Direct, wait func(context.Context, *testkit.Machine) error) error {
 	m, err := testkit.StartMachine(
 		testkit.MachineConfig{

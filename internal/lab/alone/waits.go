@@ -9,10 +9,10 @@ import (
 	"pando/internal/bench/testbed"
 )
 
-// workParts is how many parts of a boot's work are told apart.
+// workParts is the number of parts of a boot's work for which waits are counted.
 const workParts = 20
 
-// waited is how long a boot stood still for its reads, in seconds, in each part of what it works between them.
+// waited returns how long a boot waited for its reads, in seconds, for each part of its work.
 func waited(waits []time.Duration, bursts []testbed.Burst) []float64 {
 	all := time.Duration(0)
 	for _, b := range bursts {
@@ -28,8 +28,8 @@ func waited(waits []time.Duration, bursts []testbed.Burst) []float64 {
 	return out
 }
 
-// waits has a line for each way: how long it waited, where in the boot, and what it took beside waits and work:
-// others had its processor.
+// waits has a line for each way: how long it waited and when, and the time that is neither waits nor work, in which
+// other programs had its processor.
 func (r *result) waits() string {
 	var b strings.Builder
 	for _, w := range r.ways {

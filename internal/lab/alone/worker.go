@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// worker is a boot that works on one processor.
+// worker simulates the work of a boot on one processor.
 type worker struct {
-	due  time.Duration // processor time that it should have had by now
+	due  time.Duration // processor time that it should have used by now
 	data [4096]byte
 }
 
-// think works for so long: by the processor time of its own thread, so that a boot whose processor is taken away
-// has to wait for it. It is to be called on a goroutine with a thread of its own.
+// think works for the time d, measured by the processor time of its thread, so that it takes longer if other programs
+// have the processor. It must be called on a goroutine that is locked to its thread.
 func (w *worker) think(ctx context.Context, d time.Duration) error {
 	w.due += d
 	for {
@@ -31,14 +31,14 @@ func (w *worker) think(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// newWorker begins to count. Its thread is its caller's until release is called.
+// newWorker locks the calling goroutine to its thread until release is called.
 func newWorker() (w *worker, release func(), err error) {
 	runtime.LockOSThread()
 	had, err := threadTime()
 	return &worker{due: had}, runtime.UnlockOSThread, err
 }
 
-// threadTime is the processor time of this thread.
+// threadTime returns the processor time of this thread.
 func threadTime() (time.Duration, error) {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {

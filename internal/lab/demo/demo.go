@@ -18,8 +18,7 @@ import (
 	"pando/internal/testkit"
 )
 
-// The demo's network, and how long a boot may take. Emulated machines need about a minute; a laptop with a slow disk
-// and a busy processor gets five times that.
+// The demo's network, and the time limit of a boot: five times what an emulated machine needs on a fast computer.
 const (
 	network     = "10.77.0.1/24"
 	bootTimeout = 5 * time.Minute
@@ -28,10 +27,10 @@ const (
 
 // computer is one of the demo's machines.
 type computer struct {
-	name           string // that it has, or will be given
+	name           string // its name, or the name that it will get
 	mac            fleet.MAC
 	firmware       testkit.Firmware
-	unknownMachine bool // nobody announced it
+	unknownMachine bool // the server does not know it before it boots
 	what           string
 }
 
@@ -69,7 +68,7 @@ func New(command string, args []string, stdout, stderr io.Writer) (*Demo, error)
 	return l, err
 }
 
-// Run runs the demonstration. It leaves nothing running, unless --keep was given and all went well.
+// Run runs the demonstration. It leaves nothing running, unless --keep was given and everything succeeded.
 func (l *Demo) Run(ctx context.Context) (err error) {
 	if os.Geteuid() != 0 {
 		return errors.New("root is needed: the demo makes a network namespace")
@@ -118,7 +117,7 @@ func (l *Demo) Run(ctx context.Context) (err error) {
 
 func (l *Demo) runDir() string { return filepath.Join(l.Dir, "run") }
 
-// play is what the demo plays with.
+// play has the parts of a running demo.
 type play struct {
 	net     *testkit.Net
 	site    *testkit.Site
@@ -126,7 +125,7 @@ type play struct {
 	version fleet.Digest
 }
 
-// prepare makes network, server, image and settings.
+// prepare creates network, server, image and settings.
 func (l *Demo) prepare(ctx context.Context) (*play, error) {
 	p := &play{}
 	var err error
@@ -155,7 +154,8 @@ func (l *Demo) prepare(ctx context.Context) (*play, error) {
 	return p, l.settle(ctx, p)
 }
 
-// settle forgets the nodes of an earlier run, announces two, and lets a third in when it comes.
+// settle deletes the nodes of an earlier run, declares two nodes, and sets the policy so that the third machine is
+// adopted when it appears.
 func (l *Demo) settle(ctx context.Context, p *play) error {
 	nodes, err := p.site.API.Nodes(ctx, "")
 	if err != nil {
@@ -184,7 +184,7 @@ func (l *Demo) settle(ctx context.Context, p *play) error {
 	return err
 }
 
-// bootAll powers the machines on, as many at a time as there are processors for, and shows them until all are up.
+// bootAll switches on the machines, as many at a time as there are processors, and shows them until all are up.
 func (l *Demo) bootAll(ctx context.Context, p *play) error {
 	l.Say("")
 	for _, c := range computers {
@@ -225,13 +225,13 @@ func (l *Demo) bootAll(ctx context.Context, p *play) error {
 	return nil
 }
 
-// lastLook is how long the live view stays after the last machine is up, so that it shows that.
+// lastLook is how long the live view remains after the last machine is up, so that people can see that state.
 const lastLook = 1500 * time.Millisecond
 
-// atATime is how many machines boot at a time: one for each processor.
+// atATime returns how many machines boot at a time: one for each processor.
 func atATime() int { return max(1, min(len(computers), runtime.NumCPU())) }
 
-// powerOn starts a machine; ended gets nil when it is up.
+// powerOn starts a machine. It sends nil to ended when the machine is up.
 func (l *Demo) powerOn(ctx context.Context, p *play, c computer, ended chan<- error) error {
 	m, err := testkit.StartMachine(testkit.MachineConfig{
 		Name: c.name, Firmware: c.firmware, MAC: c.mac, Net: p.net, Dir: l.runDir()})

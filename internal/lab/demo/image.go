@@ -14,7 +14,7 @@ import (
 	"pando/internal/store"
 )
 
-// image returns the version that the machines boot. A later run uses it again, unless the recipe or this Pando's build
+// image returns the version that the machines boot. A later run uses it again, unless the recipe or this build of Pando
 // has changed.
 func (l *Demo) image(ctx context.Context, c *api.Client) (fleet.Digest, error) {
 	recipe, err := recipe.Load(l.recipe)
@@ -44,8 +44,8 @@ func (l *Demo) image(ctx context.Context, c *api.Client) (fleet.Digest, error) {
 	return v.Digest, nil
 }
 
-// madeOf reports whether a build of the recipe would make the version again, but for newer packages. One whose
-// provenance cannot be read is built again.
+// madeOf reports whether the version was built from the recipe by this Pando, newer packages aside. A version with
+// unreadable provenance counts as not.
 func madeOf(data string, version fleet.Digest, recipe *recipe.Recipe) bool {
 	dir, err := store.OpenDir(filepath.Join(data, "store"))
 	if err != nil {
@@ -59,7 +59,7 @@ func madeOf(data string, version fleet.Digest, recipe *recipe.Recipe) bool {
 	return err == nil && p.Source == build.Options{Recipe: recipe}.Asked()
 }
 
-// newest is the version that the demo's image points at.
+// newest returns the version that the demo's image points at.
 func newest(ctx context.Context, c *api.Client) (api.Version, bool) {
 	i, err := c.Image(ctx, imageName)
 	if err != nil {
@@ -73,14 +73,14 @@ func newest(ctx context.Context, c *api.Client) (api.Version, bool) {
 	return api.Version{}, false
 }
 
-// pando runs the operator's command on the demo's server, as a person would.
+// pando runs a command of the operator on the demo's server.
 func (l *Demo) pando(ctx context.Context, args ...string) error {
 	c := l.Pando(ctx, args...)
 	c.Stdout, c.Stderr = l.Out, l.Err
 	return c.Run()
 }
 
-// watch shows the nodes until the returned function is called: a live table on a terminal, else a line per event.
+// watch shows the nodes until stop is called: a live table on a terminal, otherwise a line per event.
 func (l *Demo) watch(p *play) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := l.Pando(ctx, "watch")
@@ -92,6 +92,6 @@ func (l *Demo) watch(p *play) (stop func()) {
 	}
 	return func() {
 		cancel()
-		_ = c.Wait() // its status is that of a program that was interrupted
+		_ = c.Wait() // the status is that of an interrupted program
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"pando/internal/store"
 )
 
-// A recipe of the same name is not the same recipe.
+// A changed recipe of the same name is a different recipe.
 func TestChangedRecipeIsNoticed(t *testing.T) {
 	data := t.TempDir()
 	load := func(text string) *recipe.Recipe {
@@ -41,7 +41,7 @@ func TestChangedRecipeIsNoticed(t *testing.T) {
 		t.Error("a changed file of the same name is not noticed")
 	}
 	another := *r
-	another.Packages = another.Packages[1:] // as if the built-in recipe had one less
+	another.Packages = another.Packages[1:] // as if the built-in recipe had one package less
 	if madeOf(data, made, &another) {
 		t.Error("a changed built-in recipe is not noticed")
 	}
@@ -61,7 +61,7 @@ func TestChangedRecipeIsNoticed(t *testing.T) {
 	}
 }
 
-// put stores a version with a provenance. Only that is read.
+// put stores a version that has only a provenance.
 func put(t *testing.T, data string, p image.Provenance) fleet.Digest {
 	t.Helper()
 	dir, err := store.OpenDir(filepath.Join(data, "store"))

@@ -18,10 +18,11 @@ import (
 	"pando/internal/testkit"
 )
 
-// proofTimeout is for looking into one guest. Emulated, ssh takes seconds and systemd may still be settling.
+// proofTimeout bounds the check of one guest. On an emulated machine ssh takes seconds, and systemd may still be
+// starting services.
 const proofTimeout = 3 * time.Minute
 
-// looked are the files whose sums are compared, some that a boot reads and some that it does not.
+// looked are the files whose checksums are compared: some that a boot reads and some that it does not.
 var looked = []string{
 	"/usr/bin/bash",
 	"/usr/lib/systemd/systemd",
@@ -31,7 +32,7 @@ var looked = []string{
 	"/var/lib/dpkg/status",
 }
 
-// report prints each node's timeline and proof. Its error lists what was wrong.
+// report prints each node's timeline and proof. Its error lists what is wrong.
 func (l *Demo) report(ctx context.Context, p *play) error {
 	content, err := testkit.OpenContent(ctx, l.DataDir(), p.version)
 	if err != nil {
@@ -78,14 +79,14 @@ func (l *Demo) prove(ctx context.Context, p *play, c computer, content *testkit.
 	return testkit.Prove(ctx, g, c.name, p.version, content, looked)
 }
 
-// login is root's ssh key in the demo.
+// login is the ssh key for root in the demo.
 type login struct {
 	file       string // private key
 	authorized string // public half, as a line of authorized_keys
 	key        ssh.Signer
 }
 
-// newLogin reads the demo's key, and makes it the first time.
+// newLogin reads the demo's key, or creates it in the first run.
 func newLogin(dir string) (login, error) {
 	g := login{file: filepath.Join(dir, "id_ed25519")}
 	b, err := os.ReadFile(g.file)
@@ -115,7 +116,7 @@ func makeKey(file string) ([]byte, error) {
 	return b, os.WriteFile(file, b, 0o600)
 }
 
-// lookIn prints how to reach what was left running.
+// lookIn prints how to reach what still runs.
 func (l *Demo) lookIn(ctx context.Context, p *play) {
 	pando := fmt.Sprintf("%s --data %s", filepath.Join(l.Bin, "pando"), l.DataDir())
 	l.Say("\nIt goes on running. Look in:")
@@ -140,7 +141,7 @@ func (l *Demo) lookIn(ctx context.Context, p *play) {
 	l.Say("End it with `make demo-stop`.")
 }
 
-// sayNext says how the same is done with real machines.
+// sayNext prints how to do the same with real machines.
 func (l *Demo) sayNext() {
 	l.Say("\nIn your own room, on the interface that the machines are on (docs/install.md):")
 	l.Say("  make install && pando up --interface eth1        # then let a machine boot from the network")

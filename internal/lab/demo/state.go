@@ -13,8 +13,8 @@ import (
 	"pando/internal/testkit"
 )
 
-// state is what runs at this moment. It is on disk before the thing that it names does anything, so that a lab that
-// was killed can be cleaned up by the next one.
+// state lists what runs now. It is written before a listed process does anything, so that the next lab can clean up
+// after one that was killed.
 type state struct {
 	Net       string       `json:"net"` // network namespace
 	Addr      netip.Prefix `json:"addr"`
@@ -36,7 +36,7 @@ func (l *Demo) save() error {
 	return store.WriteFile(l.stateFile(), b, 0o644)
 }
 
-// started remembers a process.
+// started records a process in the state.
 func (l *Demo) started(pid int, name string) error {
 	l.state.Processes = append(l.state.Processes, process{pid, name})
 	return l.save()

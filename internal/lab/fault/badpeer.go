@@ -23,18 +23,18 @@ import (
 	"pando/internal/testkit"
 )
 
-// badPeer is a peer like any other, but for what it does to the objects that it sends. Its own come from the disk.
+// badPeer is a peer that spoils the objects that it sends. It reads them from the server's data directory.
 type badPeer struct {
 	data   string // the server's data directory
 	pack   chunk.ID
 	server string
 	as     string
 	rate   testkit.Rate
-	file   string // for the note; "": none is left
+	file   string // file for its notes; "": no notes
 	note   bench.BadNote
 }
 
-// BadPeer is the command `pando-lab bad-peer`, which `pando-lab storm --fault` starts on links of their own.
+// BadPeer is the command `pando-lab bad-peer`. `pando-lab storm --fault` starts it on links that no node uses.
 func BadPeer(args []string, stderr io.Writer) (func(context.Context) error, error) {
 	b := &badPeer{}
 	f := flag.NewFlagSet("pando-lab bad-peer", flag.ContinueOnError)
@@ -44,7 +44,7 @@ func BadPeer(args []string, stderr io.Writer) (func(context.Context) error, erro
 		b.pack, err = chunk.ParseID(text)
 		return err
 	})
-	f.StringVar(&b.server, "server", "", "URL of the data path")
+	f.StringVar(&b.server, "server", "", "URL of the image port")
 	f.StringVar(&b.as, "as", "", "corrupt, short, endless or slow")
 	f.Func("rate", "link of a node", bench.RateOf(&b.rate))
 	f.StringVar(&b.file, "note", "", "file that says in the end whose answers it spoiled")
@@ -79,7 +79,7 @@ func (b *badPeer) run(ctx context.Context) error {
 		o.Pieces = append(o.Pieces, peer.Piece{ID: e.ID, Size: int64(e.StoredSize)})
 	}
 	s := piecestore.New(piecestore.Options{Map: m, Keep: m.StoredSize()})
-	s.BootOver() // it fetches all of it
+	s.BootOver() // so that it fetches the whole pack
 	o.Store = s
 	n := peer.NewNode(o)
 	s.Follow(n.Moved)
@@ -99,7 +99,7 @@ func (b *badPeer) run(ctx context.Context) error {
 	return b.note.Save(b.file)
 }
 
-// spoil changes the objects that are sent. What peers tell each other stays as it is, so that they keep asking.
+// spoil changes the objects that good sends. Announcements are not changed, so that nodes keep requesting pieces.
 func (b *badPeer) spoil(good http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasPrefix(r.URL.Path, "/o/") {
@@ -114,15 +114,15 @@ func (b *badPeer) spoil(good http.Handler) http.Handler {
 		}
 		if a.status != http.StatusOK {
 			w.WriteHeader(a.status)
-			_, _ = w.Write(a.body.Bytes()) // whoever asked may be gone
+			_, _ = w.Write(a.body.Bytes()) // the requester may be gone
 			return
 		}
 		b.send(w, r, a.body.Bytes(), begun)
 	})
 }
 
-// send records only answers that the node waited for. A node that closed the connection may have the piece from another
-// peer.
+// send sends the spoiled body. It notes only answers that the node waited for: a node that closed the connection may
+// have the piece from another peer.
 func (b *badPeer) send(w http.ResponseWriter, r *http.Request, body []byte, begun time.Time) {
 	switch b.as {
 	case "corrupt":
@@ -140,7 +140,7 @@ func (b *badPeer) send(w http.ResponseWriter, r *http.Request, body []byte, begu
 		w.Header().Del("Content-Length")
 		for n := 0; ; n++ {
 			if _, err := w.Write(body); err != nil {
-				if n > 1 { // he took more than was asked for
+				if n > 1 { // the node accepted more than it requested
 					b.note.Add(r, begun)
 				}
 				return
@@ -156,7 +156,7 @@ func (b *badPeer) send(w http.ResponseWriter, r *http.Request, body []byte, begu
 	}
 }
 
-// drip sends at a tenth of the speed of a link, and tells whether all was taken.
+// drip sends at a tenth of the rate of a link, and reports whether everything was accepted.
 func (b *badPeer) drip(w http.ResponseWriter, r *http.Request, body []byte) (whole bool) {
 	const part = 1448
 	each := time.Duration(part * 8 * 10 * float64(time.Second) / float64(b.rate))
@@ -169,23 +169,23 @@ func (b *badPeer) drip(w http.ResponseWriter, r *http.Request, body []byte) (who
 			return false
 		}
 		body = body[n:]
-		_ = http.NewResponseController(w).Flush() // the next write says what is wrong
+		_ = http.NewResponseController(w).Flush() // the next write returns the error
 	}
 	return true
 }
 
-// answer is what a handler wanted to send.
+// answer records the response of a handler.
 type answer struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
 }
 
-// Header is the answer's.
+// Header returns the header of the response.
 func (a *answer) Header() http.Header { return a.header }
 
-// WriteHeader keeps the status.
+// WriteHeader records the status.
 func (a *answer) WriteHeader(status int) { a.status = status }
 
-// Write keeps bytes of the body.
+// Write records bytes of the body.
 func (a *answer) Write(p []byte) (int, error) { return a.body.Write(p) }

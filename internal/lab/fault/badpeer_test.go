@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Each kind of bad peer does to an object what it is called for, and nothing to what peers tell each other.
+// Each kind of bad peer spoils objects in its way, and leaves announcements unchanged.
 func TestBadPeer(t *testing.T) {
 	want := bytes.Repeat([]byte("piece"), 1000)
 	good := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -42,14 +42,14 @@ func TestBadPeer(t *testing.T) {
 		if got, err := fetch("/have"); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s: what is no object was changed (%v)", as, err)
 		}
-		srv.Close() // when all is answered
+		srv.Close() // waits for all answers
 		if all := b.note.Answers; len(all) != 1 || all[0].To.String() != "127.0.0.1" || all[0].Took <= 0 {
 			t.Errorf("%s: it notes %+v", as, all)
 		}
 	}
 }
 
-// Who gives up a slow answer, because it has the piece from elsewhere, was not wronged.
+// An answer that the node gave up, because it had the piece from elsewhere, is not noted.
 func TestBadPeerNotesWhoWaited(t *testing.T) {
 	b := &badPeer{as: "slow", rate: testkit.Mbit}
 	begun := make(chan struct{})
@@ -64,7 +64,7 @@ func TestBadPeerNotesWhoWaited(t *testing.T) {
 	}
 	go func() { <-begun; cancel() }()
 	if resp, err := http.DefaultClient.Do(req); err == nil {
-		_ = resp.Body.Close() // nobody reads it
+		_ = resp.Body.Close() // without reading it
 	}
 	srv.Close()
 	if len(b.note.Answers) > 0 {

@@ -15,13 +15,13 @@ import (
 	"pando/internal/bench"
 )
 
-// Build measures how long it takes to turn a tree into what nodes can boot, in turn with programs that make one file of
-// it.
+// Build measures how long it takes to turn a tree into an image that nodes can boot. Pando alternates with programs
+// that make a single file of the tree.
 type Build struct {
 	bench.Place
 	recipe string
-	tree   string // directory; "": one is installed by the recipe
-	docker string // directory with Docker's programs; "": it is not compared with
+	tree   string // directory; "": the recipe installs one
+	docker string // directory with Docker's programs; "": not compared
 	runs   int
 }
 
@@ -66,19 +66,19 @@ func NewBuild(args []string, stdout, stderr io.Writer) (*Build, error) {
 // buildRun is one measured run of one way.
 type buildRun struct {
 	Way    string        `json:"way"`
-	Again  bool          `json:"again"`            // with one file changed, what was there before kept
-	Before time.Duration `json:"before,omitempty"` // what had to be done before, and does not count
-	Wall   time.Duration `json:"wall"`             // until all is durable
+	Again  bool          `json:"again"`            // a second run after one file changed; results of the first are kept
+	Before time.Duration `json:"before,omitempty"` // preparations, not part of Wall
+	Wall   time.Duration `json:"wall"`             // until the result is durable
 	CPU    time.Duration `json:"cpu"`              // of all its processes
-	Memory int64         `json:"memory"`           // bytes: the most that one of its processes had
-	Bytes  int64         `json:"bytes"`            // of the result; again: that were written
+	Memory int64         `json:"memory"`           // largest memory of one of its processes, in bytes
+	Bytes  int64         `json:"bytes"`            // size of the result; for a second run the bytes that it wrote
 }
 
 // buildResult is what was measured.
 type buildResult struct {
 	Date       time.Time  `json:"date"`
 	Processors int        `json:"processors"`
-	Bytes      int64      `json:"bytes"` // of the tree's files
+	Bytes      int64      `json:"bytes"` // sum of the tree's file sizes
 	Files      int64      `json:"files"`
 	Runs       []buildRun `json:"runs"`
 }
@@ -100,7 +100,7 @@ func (b *Build) Measure(ctx context.Context) error {
 	}
 	defer os.RemoveAll(work)
 	r := buildResult{Date: time.Now().UTC().Truncate(time.Second), Processors: runtime.NumCPU()}
-	// it is in the page cache from here on, for all of them
+	// this also reads the tree into the page cache, for all ways
 	if r.Bytes, r.Files, err = bench.SizeOfTree(b.tree); err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (b *Build) Measure(ctx context.Context) error {
 	return bench.SaveJSON(filepath.Join(b.Dir, "build.json"), r)
 }
 
-// round measures each way once, from nothing and after a change.
+// round measures each way twice: from nothing, and after a change.
 func (b *Build) round(ctx context.Context, work string, ways []buildWay, r *buildResult) error {
 	for _, way := range ways {
 		dir := filepath.Join(work, way.name)
@@ -161,7 +161,7 @@ func (b *Build) change() error {
 	return os.WriteFile(filepath.Join(b.tree, "etc", "pando-lab-build"), []byte(time.Now().String()+"\n"), 0o644)
 }
 
-// install makes a tree by the recipe: a build that ends when the tree is there leaves it for the next one.
+// install makes a tree by the recipe. A build that stops after the tree step leaves the tree.
 func (b *Build) install(ctx context.Context) error {
 	if b.tree != "" {
 		return nil
@@ -175,7 +175,7 @@ func (b *Build) install(ctx context.Context) error {
 	return err
 }
 
-// median is that of one figure over the runs of a way.
+// median returns the median of one figure over the runs of a way.
 func (r buildResult) median(way string, again bool, of func(buildRun) float64) float64 {
 	var all []float64
 	for _, run := range r.Runs {
@@ -187,7 +187,7 @@ func (r buildResult) median(way string, again bool, of func(buildRun) float64) f
 	return all[len(all)/2]
 }
 
-// ways are the names of those measured, in order.
+// ways returns the names of the measured ways, in order.
 func (r buildResult) ways() (out []string) {
 	for _, run := range r.Runs {
 		if !slices.Contains(out, run.Way) {
@@ -197,7 +197,7 @@ func (r buildResult) ways() (out []string) {
 	return out
 }
 
-// count is how often each way was measured.
+// count returns how often each way was measured.
 func (r buildResult) count() (n int) {
 	for _, run := range r.Runs {
 		if run.Way == bench.PandoWay && !run.Again {
@@ -207,7 +207,7 @@ func (r buildResult) count() (n int) {
 	return n
 }
 
-// report prints medians, and how they relate to Pando's.
+// report prints medians, and their ratios to Pando's.
 func (b *Build) report(r buildResult) {
 	b.Say(
 		"\nMedians of %d runs; in brackets what it is to Pando's. Again: one file of the tree was changed.\n",
@@ -216,7 +216,7 @@ func (b *Build) report(r buildResult) {
 	b.Say("%s", bench.Table(r.rows()))
 }
 
-// rows are a line for each way.
+// rows returns a line for each way.
 func (r buildResult) rows() []bench.Row {
 	out := []bench.Row{{"what", "seconds", "again", "seconds of processors", "MB written", "again", "MB of memory"}}
 	for _, way := range r.ways() {
@@ -225,7 +225,7 @@ func (r buildResult) rows() []bench.Row {
 			switch {
 			case got != 0 && got < 0.1:
 				return fmt.Sprintf("%.3f", got)
-			case way == bench.PandoWay || ours < 0.1: // a ratio to next to nothing says nothing
+			case way == bench.PandoWay || ours < 0.1: // a ratio to almost 0 means nothing
 				return fmt.Sprintf("%.1f", got)
 			}
 			return fmt.Sprintf("%.1f (%.2f)", got, got/ours)

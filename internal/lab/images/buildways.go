@@ -16,18 +16,18 @@ import (
 	"pando/internal/build"
 )
 
-// dockerWay is that of Docker.
+// dockerWay is the name of Docker's way.
 const dockerWay = "docker save | gzip"
 
-// buildWay makes something of a tree, in a directory of its own, durable when it ends.
+// buildWay converts a tree in its own directory. The result is durable when it ends.
 type buildWay struct {
 	name    string
 	command func(tree, dir string) []string
 	written func(dir string, output []byte) (int64, error)
-	docker  *docker // which the tree is in beforehand, and whose time counts; nil: none
+	docker  *docker // daemon that has imported the tree, and whose processor time counts; nil: none
 }
 
-// buildWays are all, that of Docker with a daemon of it only.
+// buildWays returns all ways; Docker's only if there is a daemon.
 func buildWays(d *docker) []buildWay {
 	file := func(name string) func(string, []byte) (int64, error) {
 		return func(dir string, _ []byte) (int64, error) {
@@ -66,13 +66,13 @@ func buildWays(d *docker) []buildWay {
 	return ways
 }
 
-// pandoWrote parses the output of the child process.
+// pandoWrote parses the output of the child process of Pando's way.
 func pandoWrote(_ string, output []byte) (n int64, err error) {
 	err = json.Unmarshal(output, &n)
 	return n, err
 }
 
-// run measures one run: a child process, with all that it starts.
+// run measures one run: a child process and everything that it starts.
 func (b *Build) run(ctx context.Context, way buildWay, dir string, again bool) (buildRun, error) {
 	args := way.command(b.tree, dir)
 	if args[0] == "/proc/self/exe" {
@@ -109,8 +109,8 @@ func runCommand(c *exec.Cmd, way buildWay, dir string, again bool, stderr io.Wri
 	return r, err
 }
 
-// runDocker measures a child process and the daemon, which does most of its work. The tree is an image of Docker's
-// beforehand; how long that took is kept, and does not count.
+// runDocker measures a child process and the daemon, which does most of the work. It imports the tree into Docker
+// before, which does not count; the duration is recorded in Before.
 func (b *Build) runDocker(
 	ctx context.Context,
 	way buildWay,
@@ -136,8 +136,8 @@ func (b *Build) runDocker(
 	return r, err
 }
 
-// BuildOnce is the child process that builds with Pando: it builds, stores and publishes a version, and prints the
-// bytes of new objects.
+// BuildOnce is the child process of Pando's way: it builds, stores and publishes a version, and prints the bytes of new
+// objects.
 func BuildOnce(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if len(args) != 2 {
 		return errors.New("build-once TREE DIR")

@@ -13,22 +13,22 @@ import (
 	"pando/internal/bench"
 )
 
-// dockerImage is what the tree is called in Docker.
+// dockerImage is the name of the tree's image in Docker.
 const dockerImage = "pando-lab"
 
 // docker is Docker's daemon, run from an unpacked directory. An installed one would serve the whole machine and change
 // its firewall. It has its own directories and no network.
 type docker struct {
 	*bench.Program
-	tools string // where scripts/fetch-docker put the programs
-	run   string // short-lived files, its socket among them
+	tools string // directory into which scripts/fetch-docker unpacked the programs
+	run   string // short-lived files, such as its socket
 	log   string
 	err   io.Writer
 }
 
 // startDocker starts the daemon with its images below dir.
 func startDocker(ctx context.Context, tools, dir string, stderr io.Writer) (*docker, error) {
-	tools, err := filepath.Abs(tools) // dockerd starts nothing by a relative path
+	tools, err := filepath.Abs(tools) // dockerd does not start programs by a relative path
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func startDocker(ctx context.Context, tools, dir string, stderr io.Writer) (*doc
 		"--ip6tables=false",
 	)
 	c.SysProcAttr = &unix.SysProcAttr{Setsid: true}
-	c.Cancel = func() error { return nil } // stop asks it to end, which leaves no mounts
+	c.Cancel = func() error { return nil } // stop ends it with a signal instead, so that no mounts remain
 	d.Program, err = bench.StartProgram(
 		ctx,
 		c,
@@ -75,7 +75,7 @@ func startDocker(ctx context.Context, tools, dir string, stderr io.Writer) (*doc
 
 func (d *docker) socket() string { return "unix://" + filepath.Join(d.run, "socket") }
 
-// command is one that finds Docker's programs, and its daemon.
+// command returns a command that uses Docker's programs and this daemon.
 func (d *docker) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	for _, dir := range []string{"usr/bin", "usr/sbin"} {
 		if file := filepath.Join(d.tools, dir, name); unix.Access(file, unix.X_OK) == nil {
@@ -91,14 +91,14 @@ func (d *docker) command(ctx context.Context, name string, args ...string) *exec
 	return c
 }
 
-// importTree makes a tree an image with one layer.
+// importTree imports a tree as an image with one layer.
 func (d *docker) importTree(ctx context.Context, tree string) error {
 	c := d.command(ctx, "sh", "-c", `tar -C "$1" -cf - . | docker import - "$2" >/dev/null`, "sh", tree, dockerImage)
 	c.Stderr = d.err
 	return c.Run()
 }
 
-// cost is what the daemon has used so far: seconds of processors, and the most bytes that it had resident.
+// cost returns what the daemon has used so far: seconds of processor time, and its largest resident memory in bytes.
 func (d *docker) cost() (cpu float64, memory int64, err error) {
 	return bench.ProcessCost(d.Cmd.Process.Pid)
 }

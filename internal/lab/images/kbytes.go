@@ -16,10 +16,10 @@ import (
 	"pando/internal/store"
 )
 
-// K measures the bytes of kernel+initrd of images.
+// K measures the size of kernel+initrd (K) of images, in bytes.
 type K struct {
 	bench.Place
-	from []string // data directories with images; none: they are built
+	from []string // data directories with images; none: the images are built
 }
 
 // NewK parses the arguments of `pando-lab k`.
@@ -75,8 +75,8 @@ func (k *K) Measure(ctx context.Context) error {
 	return bench.SaveJSON(filepath.Join(k.Dir, "k.json"), r)
 }
 
-// build makes the images whose K is bounded, one data directory for all. What is there already is built again from the
-// packages that the archive has now.
+// build builds the images whose K has a limit, in one data directory. Present images are built again, from the
+// archive's present packages.
 func (k *K) build(ctx context.Context) error {
 	work := filepath.Join(k.Dir, "k")
 	for _, x := range kTargets {
@@ -88,7 +88,7 @@ func (k *K) build(ctx context.Context) error {
 	return nil
 }
 
-// kOfAll measures the images of a data directory whose recipes have a bound; of each recipe the newest.
+// kOfAll measures, for each recipe with a limit, the newest image of a data directory.
 func kOfAll(data string, agent int64) ([]bench.KernelSize, error) {
 	keys, err := identity.Open(filepath.Join(data, "keys"))
 	if err != nil {

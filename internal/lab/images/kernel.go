@@ -12,7 +12,7 @@ var kTargets = []struct {
 	every, known float64
 }{{"debian:bookworm", "Debian 12", 18, 12}, {"debian:trixie", "Debian 13", 22, 16}}
 
-// kRows are the images beside what K of them may have.
+// kRows lists the images and the limits of their K.
 func kRows(of []bench.KernelSize) []bench.Row {
 	out := []bench.Row{{"image", "Linux", "every usual NIC, MB", "at most", "one NIC, MB", "at most", "NIC"}}
 	for _, x := range kTargets {

@@ -12,16 +12,16 @@ import (
 	"pando/internal/imagefs"
 )
 
-// filePart is a part of a read as a file has it.
+// filePart is the part of a read of the root that lies in one file.
 type filePart struct {
 	path   string
-	offset int64 // in the file
-	at     int   // in the read
+	offset int64 // offset in the file
+	at     int   // offset in the read
 	length int
 }
 
-// fileParts reports which files a read of the root is of. What is left over is inodes and the super block: a system
-// that serves files has its own.
+// fileParts returns the parts of a read that lie in files. The rest is inodes and the super block, which a file server
+// does not send in this form.
 func fileParts(m *imagefs.Map, length int, off int64) (out []filePart) {
 	for at := 0; at < length; {
 		block := uint32((off + int64(at)) / chunk.BlockSize)
@@ -41,8 +41,8 @@ func fileParts(m *imagefs.Map, length int, off int64) (out []filePart) {
 	return out
 }
 
-// fileRoot is a root that is read by file. Inodes and directories come from this machine's own copy. The rival's client
-// fetches them only to open a file, so lookups without a read cost the rival nothing.
+// fileRoot is a root that is read file by file. Inodes and directories come from this machine's own copy. The rival's
+// client fetches them only to open a file, so lookups without a read cost the rival nothing.
 type fileRoot struct {
 	files *imagefs.Map
 	raw   *os.File
@@ -80,7 +80,7 @@ func newFileRoot(
 	return &fileRoot{files: files, raw: f, read: read}, err
 }
 
-// readFile reads a part of a file below a directory.
+// readFile returns a function that reads a part of a file below a directory.
 func readFile(dir string) func(path string, p []byte, off int64) error {
 	return func(path string, p []byte, off int64) error {
 		f, err := os.Open(filepath.Join(dir, path))

@@ -1,5 +1,5 @@
 #!/bin/busybox sh
-# Mounts the root as a rival would, and writes on the console when it began and when the default target is reached.
+# Mounts the root as a rival does, and prints on the console when it began and when the default target is reached.
 B=/bin/busybox
 $B mount -t proc proc /proc
 read -r began _ </proc/uptime
@@ -24,8 +24,8 @@ LEASE
 	$B udhcpc -i eth0 -n -q -f -s /run/lease
 }
 
-# mount_nfs mounts what the server exports on a directory. Without mount.nfs the kernel is told the addresses of both. A client is known to its server
-# by its name: of two that are called alike each takes the other one's session away, again and again.
+# mount_nfs mounts the server's export on a directory. Without mount.nfs the kernel needs both addresses. A server
+# identifies a client by its host name: two clients with one name take each other's session away again and again.
 mount_nfs() {
 	network
 	$B hostname "lab-$($B tr -d : </sys/class/net/eth0/address)"

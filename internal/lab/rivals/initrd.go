@@ -15,19 +15,19 @@ import (
 	"pando/internal/bench"
 )
 
-// rivalInit is /init of the rivals' initramfs: as little as it takes, to be as fast as it can be.
+// rivalInit is /init of the rivals' initramfs. It does only what is necessary, so that it is as fast as possible.
 //
 //go:embed init.sh
 var rivalInit string
 
-// rivalModules are the modules that rivals need; those that a kernel has built in are left out. NFS has many, which
-// only its own machines load.
+// rivalModules are the modules that rivals need; modules that the kernel has built in are left out. NFS needs many, so
+// only its own machines load them.
 var (
 	rivalModules = []string{"virtio_pci", "virtio_net", "virtio_blk", "nbd", "squashfs", "erofs", "overlay"}
 	nfsModules   = []string{"nfsv4", "loop"}
 )
 
-// rivalBoot is the image's own kernel, and an initramfs for it with busybox and nbd-client of this machine.
+// rivalBoot returns the image's own kernel and an initramfs with this machine's busybox and nbd-client.
 func rivalBoot(ctx context.Context, m *bench.Image) (kernel, initrd string, err error) {
 	base := filepath.Join(m.Scratch, strings.TrimPrefix(string(m.Version), "sha256:"))
 	recipe := sha256.Sum256(
@@ -60,7 +60,7 @@ func rivalBoot(ctx context.Context, m *bench.Image) (kernel, initrd string, err 
 	})
 }
 
-// rivalModulesTo copies the modules out of the image, unpacked, with numbers in the order in which they are loaded.
+// rivalModulesTo copies modules out of the image, unpacked. Their file names begin with numbers in load order.
 func rivalModulesTo(ctx context.Context, raw, dir string, modules []string) error {
 	tree := raw + ".mount"
 	if err := errors.Join(os.MkdirAll(dir, 0o755), os.MkdirAll(tree, 0o755)); err != nil {
@@ -77,8 +77,8 @@ func rivalModulesTo(ctx context.Context, raw, dir string, modules []string) erro
 	return bench.Run(ctx, "sh", append([]string{"-c", script, "sh", raw, dir, tree}, modules...)...)
 }
 
-// rivalPrograms copies busybox, and nbd-client with its libraries, and makes an SSH host key. The image has none, and
-// without one sshd would end and be started again and again.
+// rivalPrograms copies busybox, and nbd-client with its libraries, and makes an SSH host key. The image has no key, and
+// sshd would fail and be restarted again and again.
 func rivalPrograms(ctx context.Context, dir string) error {
 	nbd, err := exec.LookPath("nbd-client")
 	if err != nil {

@@ -13,21 +13,21 @@ import (
 	"pando/internal/testkit"
 )
 
-// guestRival is a way to a root by drivers of the node's own kernel.
+// guestRival is a way to attach a root by drivers of the node's own kernel.
 type guestRival struct {
 	name, what string
-	serve      func(context.Context, bench.Host, *bench.Image) (bench.Served, error) // nil: nothing serves it
-	// file that is the machine's disk; nil: it has none
+	serve      func(context.Context, bench.Host, *bench.Image) (bench.Served, error) // nil: it has no server
+	// file that is the machine's disk; nil: no disk
 	disk func(*bench.Image, context.Context) (string, error)
-	args []string // for init.sh
+	args []string // arguments for init.sh
 }
 
 // mountOptions are the options of the NFS mount: version 4.1, the largest reads, four connections, and long attribute
 // caching, because the tree does not change. More read-ahead than the kernel's 128 KiB makes no difference.
 const mountOptions = "ro,vers=4.1,rsize=1048576,nconnect=4,noatime,actimeo=600"
 
-// guestRivals are those that are measured beside Pando, in this order. One whose server is this machine's own has
-// no network at all.
+// guestRivals returns the rivals that are measured beside Pando, in this order. A rival without a server has no
+// network.
 func guestRivals() []guestRival {
 	nbd := func(fileSystem, readAhead string) []string {
 		return []string{"lab.root=nbd", "lab.fs=" + fileSystem, "lab.ahead=" + readAhead}
@@ -76,7 +76,8 @@ func guestRivals() []guestRival {
 	}
 }
 
-// start prepares what the rival's machines boot from, and returns how to start one. Call stop when they are done.
+// start prepares what the rival's machines boot from, and returns how to start a machine. The caller must call stop
+// afterwards.
 func (r guestRival) start(
 	ctx context.Context,
 	h bench.Host,
@@ -104,8 +105,8 @@ func (r guestRival) start(
 	return d, served.End, err
 }
 
-// bootedRival waits for the line that init.sh has written when the default target is reached, and returns the
-// seconds since /init.
+// bootedRival waits for the line that init.sh prints when the default target is reached, and returns the seconds since
+// /init.
 func bootedRival(ctx context.Context, g *testkit.Machine) (float64, error) {
 	line, err := g.Console.Wait(ctx, "LAB booted [0-9.]+ [0-9.]+")
 	if err != nil {
@@ -119,7 +120,7 @@ func bootedRival(ctx context.Context, g *testkit.Machine) (float64, error) {
 	return to - from, nil
 }
 
-// serveSquashNFS starts nfs-ganesha over a directory with nothing but the squashfs.
+// serveSquashNFS starts nfs-ganesha with a directory that contains only the squashfs.
 func serveSquashNFS(ctx context.Context, h bench.Host, m *bench.Image) (bench.Served, error) {
 	return serveNFSOf(ctx, h, func() (string, error) {
 		file, err := m.Squashfs(ctx)
@@ -131,10 +132,10 @@ func serveSquashNFS(ctx context.Context, h bench.Host, m *bench.Image) (bench.Se
 	})
 }
 
-// squashName is what init.sh calls the squashfs on NFS.
+// squashName is the name of the squashfs on NFS, as in init.sh.
 const squashName = "root.squashfs"
 
-// linkInto makes a directory with a second name of the file.
+// linkInto makes a directory with a hard link to the file.
 func linkInto(dir, file string) error {
 	return errors.Join(os.Mkdir(dir, 0o755), os.Link(file, filepath.Join(dir, squashName)))
 }

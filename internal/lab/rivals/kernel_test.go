@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What a rival's machine is told is what its initramfs knows.
+// init.sh knows all arguments of the rivals.
 func TestKernelRivals(t *testing.T) {
 	for _, r := range guestRivals() {
 		if r.serve == nil && r.disk == nil {

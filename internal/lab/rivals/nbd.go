@@ -12,18 +12,18 @@ import (
 	"pando/internal/nbd"
 )
 
-// nbdPort is NBD's own.
+// nbdPort is the registered port of NBD.
 const nbdPort = 10809
 
-// nbdConnections is how many connections a node has, as is advised for such roots.
+// nbdConnections is the number of connections of a node, as recommended for a root over NBD.
 const nbdConnections = 2
 
-// serveRawNBD starts nbdkit over the raw image.
+// serveRawNBD starts nbdkit with the raw image.
 func serveRawNBD(ctx context.Context, h bench.Host, m *bench.Image) (bench.Served, error) {
 	return serveNBD(ctx, h, m.RawFile)
 }
 
-// serveNBD starts nbdkit over a file, beside the server.
+// serveNBD starts nbdkit with a file, on the server's host.
 func serveNBD(
 	ctx context.Context,
 	h bench.Host,
@@ -40,7 +40,8 @@ func serveNBD(
 	return h.Start(ctx, h.Net.Command(context.Background(), "nbdkit", args...), "nbdkit", nbdPort)
 }
 
-// attachNBD attaches the root as the kernel's client does. That client's own processor time is not there.
+// attachNBD attaches the root with a client in user space that sends the same requests as the kernel's. The processor
+// time of the kernel's client is not included.
 func attachNBD(ctx context.Context, n bench.Client) (bench.Root, error) {
 	r := &nbdRoot{}
 	for range nbdConnections {
@@ -55,7 +56,7 @@ func attachNBD(ctx context.Context, n bench.Client) (bench.Root, error) {
 	return r, nil
 }
 
-// nbdRoot is a root behind NBD connections, used in turn.
+// nbdRoot is a root behind several NBD connections, which are used in turn.
 type nbdRoot struct {
 	clients []*nbd.Client
 	next    atomic.Uint32

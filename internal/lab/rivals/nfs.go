@@ -16,10 +16,10 @@ import (
 	"pando/internal/bench"
 )
 
-// nfsPort is NFS's own.
+// nfsPort is the registered port of NFS.
 const nfsPort = 2049
 
-// nfsClients is how many connections a node has, as with the mount option nconnect.
+// nfsClients is the number of connections of a node, like the mount option nconnect.
 const nfsClients = 4
 
 // ganeshaConfig exports a directory as /root by NFS 4 only. Owners are numbers, because booting nodes know no names. An
@@ -32,12 +32,12 @@ EXPORT { Export_Id = 1; Path = "%s"; Pseudo = /root; Access_Type = RO; Squash = 
 	FSAL { Name = VFS; } }
 `
 
-// serveNFS starts nfs-ganesha over the tree.
+// serveNFS starts nfs-ganesha with the tree.
 func serveNFS(ctx context.Context, h bench.Host, m *bench.Image) (bench.Served, error) {
 	return serveNFSOf(ctx, h, func() (string, error) { return m.Tree(ctx) })
 }
 
-// serveNFSOf starts nfs-ganesha over a directory.
+// serveNFSOf starts nfs-ganesha with a directory.
 func serveNFSOf(ctx context.Context, h bench.Host, of func() (string, error)) (bench.Served, error) {
 	export, err := of()
 	if err != nil {
@@ -81,16 +81,16 @@ func attachNFS(ctx context.Context, n bench.Client) (bench.Root, error) {
 	return r, err
 }
 
-// nfsRoot is a root whose files are read by NFS.
+// nfsRoot is a root whose files are read over NFS.
 type nfsRoot struct {
 	*fileRoot
 	clients []*nfsClient
 }
 
-// readPart always reads a file by the same client, which has it open.
+// readPart reads a part of a file. A file is always read by the same client, which keeps it open.
 func (r *nfsRoot) readPart(path string, p []byte, off int64) error {
 	h := fnv.New32a()
-	_, _ = io.WriteString(h, path) // a hash takes everything
+	_, _ = io.WriteString(h, path) // writing to a hash never fails
 	return r.clients[int(h.Sum32())%len(r.clients)].read(path, p, off)
 }
 
@@ -112,7 +112,7 @@ func (r *nfsRoot) Close() {
 	}
 }
 
-// nfsClient is one nfsread.
+// nfsClient is one process of nfsread.
 type nfsClient struct {
 	program *bench.Program
 	mu      sync.Mutex // one read at a time
@@ -138,7 +138,7 @@ func startNFSClient(ctx context.Context, n bench.Client, i int) (*nfsClient, err
 	log := filepath.Join(n.Dir, "nfsread."+strconv.Itoa(i)+".log")
 	k.program, err = bench.StartProgram(ctx, c, log, func() bool { return true })
 	if err == nil {
-		theirOut.Close() // so that its end is seen
+		theirOut.Close() // so that the end of the other side is noticed
 		stop := context.AfterFunc(ctx, func() { k.program.Stop() })
 		defer stop()
 		var line string

@@ -10,8 +10,8 @@ import (
 // for more nodes can be computed.
 const rivalNodes = 10
 
-// All lists other ways to the same root: programs that people use, on the same links, with the same reads. Their costs
-// are per byte of what a boot reads (W), like Pando's.
+// All lists other ways to attach the same root: programs that people use, on the same links, with the same reads. Their
+// costs are per byte of what a boot reads (W), like Pando's.
 func All() []bench.System {
 	return []bench.System{
 		{

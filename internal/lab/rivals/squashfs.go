@@ -13,14 +13,13 @@ import (
 	"pando/internal/bench"
 )
 
-// serveSquashNBD starts nbdkit over the squashfs.
+// serveSquashNBD starts nbdkit with the squashfs.
 func serveSquashNBD(ctx context.Context, h bench.Host, m *bench.Image) (bench.Served, error) {
 	return serveNBD(ctx, h, m.Squashfs)
 }
 
-// attachSquashfs attaches the root as LTSP does, by programs instead of the kernel's drivers: nbdfuse makes a file
-// of the export, squashfuse a file system of that. Both are read ahead by the kernel, 128 KiB as it does with a
-// disk.
+// attachSquashfs attaches the root as LTSP does, but with programs instead of the kernel's drivers: nbdfuse presents
+// the export as a file, squashfuse mounts that file. The kernel reads both ahead by 128 KiB, as for a disk.
 func attachSquashfs(ctx context.Context, n bench.Client) (bench.Root, error) {
 	return attachSquashfsOf(
 		ctx,
@@ -30,7 +29,7 @@ func attachSquashfs(ctx context.Context, n bench.Client) (bench.Root, error) {
 	)
 }
 
-// attachSquashfsOf attaches the squashfs that an NBD server has.
+// attachSquashfsOf attaches the squashfs of an NBD server.
 func attachSquashfsOf(ctx context.Context, n bench.Client, r *squashRoot, uri string) (bench.Root, error) {
 	err := mountSquashfs(ctx, n, r, uri)
 	if err == nil {
@@ -73,7 +72,7 @@ func mounted(dir string) bool {
 	return errors.Join(unix.Stat(dir, &in), unix.Stat(filepath.Dir(dir), &above)) == nil && in.Dev != above.Dev
 }
 
-// squashRoot is a root whose files are read below a mount.
+// squashRoot is a root whose files are read below a mount point.
 type squashRoot struct {
 	*fileRoot
 	programs []*bench.Program
@@ -84,13 +83,13 @@ func (r *squashRoot) Usage(context.Context) (bench.Usage, error) {
 	return bench.UsageOf(r.programs...)
 }
 
-// Close unmounts, the last one first, and ends the programs.
+// Close unmounts in reverse order, and ends the programs.
 func (r *squashRoot) Close() {
 	if r.fileRoot != nil {
 		r.raw.Close()
 	}
 	for i := len(r.mounts) - 1; i >= 0; i-- {
-		_ = unix.Unmount(r.mounts[i], unix.MNT_DETACH) // it may not be mounted
+		_ = unix.Unmount(r.mounts[i], unix.MNT_DETACH) // fails if it is not mounted
 		r.programs[i].Stop()
 	}
 }

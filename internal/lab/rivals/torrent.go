@@ -25,16 +25,16 @@ const (
 	torrentPort = 6881
 )
 
-// torrentPiece is the size of a piece: a whole image has some hundreds of them.
+// torrentPiece is the size of a piece, in bytes: a whole image has some hundreds of pieces.
 const torrentPiece = 256 << 10
 
-// torrent is a .torrent file and the hash that names it.
+// torrent is a .torrent file and its info hash.
 type torrent struct {
 	file []byte
 	hash [sha1.Size]byte
 }
 
-// newTorrent describes one file.
+// newTorrent makes the torrent of one file.
 func newTorrent(name string, size int64, content io.Reader, announce string) (torrent, error) {
 	var pieces bytes.Buffer
 	in := bufio.NewReaderSize(content, torrentPiece)
@@ -66,16 +66,16 @@ func newTorrent(name string, size int64, content io.Reader, announce string) (to
 	}, nil
 }
 
-// Escaped is the hash in a tracker's URL. A tracker does not decode + as a space.
+// Escaped returns the hash for a tracker's URL. Trackers do not decode + as a space.
 func (t torrent) Escaped() string {
 	return strings.ReplaceAll(fmt.Sprintf(" % x", t.hash[:]), " ", "%")
 }
 
-// seedPatience is how long a tracker may take to hear of the first seeder.
+// seedPatience bounds the time until the tracker knows the first seeder.
 const seedPatience = time.Minute
 
-// aria2 returns the options of all its runs: peers from the tracker and from other nodes only, announcements as often
-// as the tracker allows, and seeding without end.
+// aria2 returns the options of all runs: peers come from the tracker and other nodes only, announcements are as
+// frequent as the tracker allows, and seeding never ends.
 func aria2(dir string, more ...string) []string {
 	return append(
 		[]string{
@@ -99,7 +99,7 @@ func aria2(dir string, more ...string) []string {
 		more...)
 }
 
-// serveTorrent starts a tracker and the first seeder beside the server.
+// serveTorrent starts a tracker and the first seeder on the server's host.
 func serveTorrent(ctx context.Context, h bench.Host, m *bench.Image) (bench.Served, error) {
 	file, err := m.Squashfs(ctx)
 	if err != nil {
@@ -162,17 +162,17 @@ func serveTorrent(ctx context.Context, h bench.Host, m *bench.Image) (bench.Serv
 	return bench.Served{PID: seeder.Cmd.Process.Pid, End: func() { seeder.Stop(); tracker.End() }}, nil
 }
 
-// seeded reports whether the tracker knows of somebody who has all.
+// seeded reports whether the tracker knows a peer that has the whole file.
 func seeded(ctx context.Context, h bench.Host, tracker string, t torrent) bool {
 	client := &http.Client{Transport: &http.Transport{DialContext: h.Net.Dial, DisableKeepAlives: true}}
 	b, err := bench.Get(ctx, client, tracker+"/scrape?info_hash="+t.Escaped(), 1<<20)
 	return err == nil && strings.Contains(string(b), "8:completei1e")
 }
 
-// torrentOf is the .torrent of a file.
+// torrentOf returns the name of a file's .torrent.
 func torrentOf(file string) string { return file + ".torrent" }
 
-// writeTorrent writes the .torrent of a file beside it.
+// writeTorrent writes the .torrent of a file beside the file.
 func writeTorrent(file, announce string) (torrent, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -190,9 +190,10 @@ func writeTorrent(file, announce string) (torrent, error) {
 	return t, os.WriteFile(torrentOf(file), t.file, 0o644)
 }
 
-// attachTorrent fetches all of the image from the server and the other nodes, into memory, and goes on giving it.
+// attachTorrent fetches the whole image from the server and the other nodes into memory, and continues to send it to
+// others.
 func attachTorrent(ctx context.Context, n bench.Client) (bench.Root, error) {
-	file, err := n.Image.Squashfs(ctx) // it is there: it is served
+	file, err := n.Image.Squashfs(ctx) // it exists, because it is served
 	if err != nil {
 		return nil, err
 	}
@@ -227,12 +228,12 @@ func attachTorrent(ctx context.Context, n bench.Client) (bench.Root, error) {
 	return r, nil
 }
 
-// wholeRoot is an image that is on the node. It is read from this machine's own copy, which is in memory: what
-// unpacking costs is left out, in the rival's favour.
+// wholeRoot is an image that the node has completely. It is read from this machine's own copy in memory, so the cost of
+// unpacking is left out, in the rival's favour.
 type wholeRoot struct {
 	*os.File
-	sender *bench.Program // goes on giving the image to others
-	dir    string         // goes away with it
+	sender *bench.Program // sends the image to others
+	dir    string         // removed when the root is closed
 }
 
 func (r *wholeRoot) open(ctx context.Context, n bench.Client) error {
@@ -253,5 +254,5 @@ func (r *wholeRoot) Close() {
 	if r.sender != nil {
 		r.sender.Stop()
 	}
-	_ = os.RemoveAll(r.dir) // what stays is seen in /dev/shm
+	_ = os.RemoveAll(r.dir) // a remaining directory is visible in /dev/shm
 }

@@ -12,13 +12,13 @@ import (
 	"pando/internal/bench/testbed"
 )
 
-// badGroup is the bad peers of a run.
+// badGroup has the bad peers of a run.
 type badGroup struct {
 	peers []*bench.Program
-	notes []string // files that they leave
+	notes []string // files with their notes
 }
 
-// badPeers starts peers that send what they should not, on the links after those of the nodes.
+// badPeers starts bad peers, on the links after those of the nodes.
 func (s *Storm) badPeers(ctx context.Context, m *testbed.Material, j job) (c *badGroup, err error) {
 	c = &badGroup{}
 	f := findFault(j.Fault)
@@ -62,21 +62,21 @@ func (c *badGroup) stop() {
 	c.peers = nil
 }
 
-// ended stops them, and returns what they did to whom.
+// ended stops the bad peers, and returns their answers to nodes.
 func (c *badGroup) ended() ([]bench.BadAnswer, error) {
 	c.stop()
 	return bench.ReadBadNotes(c.notes)
 }
 
-// tellTime is how long before its end a storm's nodes can be told something that is on their timelines: they wait a
-// little before they tell.
+// tellTime is the time that a node needs to report an incident: an incident that is closer to the end of the storm may
+// be missing on the timeline.
 const tellTime = 3 * time.Second
 
-// tellFrom is after how many transfers a node knows what is usual.
+// tellFrom is the number of transfers after which a node knows the usual duration.
 const tellFrom = 8
 
-// spoiled notes which nodes got answers of bad peers, early enough to be told of, and how long they waited for one
-// when they knew what is usual.
+// spoiled counts the bad answers that each node got early enough to report them. It also records how long the node
+// waited for one, after it knew the usual duration.
 func (r *stormRun) spoiled(nodes []*node, answers []bench.BadAnswer) {
 	end := r.Began.Add(time.Duration(r.Last*float64(time.Second)) - tellTime)
 	slices.SortFunc(answers, func(a, b bench.BadAnswer) int { return a.Ended.Compare(b.Ended) })

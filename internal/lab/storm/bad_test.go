@@ -12,8 +12,8 @@ import (
 	"pando/internal/testkit"
 )
 
-// What bad peers note the lab reads: of each node how many answers were spoiled in time to be told of, and how long
-// it waited when it knew what is usual.
+// The lab reads the notes of bad peers: how many answers were spoiled early enough to be reported, and how long the
+// node waited after it knew the usual duration.
 func TestWhomBadPeersMet(t *testing.T) {
 	addr := func(i byte) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, i}) }
 	began := time.Unix(1_800_000_000, 0).UTC()

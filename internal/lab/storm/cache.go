@@ -17,7 +17,7 @@ import (
 	"pando/internal/cache"
 )
 
-// cacheState is how the cache disks of the nodes are when a storm begins.
+// cacheState is the state of the nodes' cache disks at the beginning of a storm.
 type cacheState string
 
 const (
@@ -30,22 +30,21 @@ const (
 	cacheRemoved  cacheState = "removed"   // warm, and taken away later
 )
 
-// corruptEvery is how far apart the bytes are that are changed, on average: each object of more than a few blocks
-// has one.
+// corruptEvery is the average distance of changed bytes: each object of more than a few blocks has one.
 const corruptEvery = 32 << 10
 
-// cacheDisks are the disks of a storm's nodes.
+// cacheDisks are the cache disks of a storm's nodes.
 type cacheDisks struct {
-	dir   string // of those that storms with empty ones filled
-	size  int64  // of each
+	dir   string // disks that storms with empty ones have filled
+	size  int64  // of each disk, in bytes
 	w     int64
-	files []string // that are taken away, by node
-	reads *os.File // by which the kernel asks before one of them is read; nil: none is taken away
-	asked int      // its descriptor: one that was asked for with Fd would block
+	files []string // disks that are removed, by node
+	reads *os.File // fanotify: the kernel requests permission for each read of these; nil: no disk is removed
+	asked int      // descriptor of reads; calling Fd would make it blocking
 	undo  []func() error
 }
 
-// cacheDisks gives the nodes of a run their disks.
+// cacheDisks gives the nodes of a run their cache disks.
 func (s *Storm) cacheDisks(ctx context.Context, m *testbed.Material, j job, nodes []*node) (stop func() error,
 	err error) {
 	d := &cacheDisks{dir: filepath.Join(s.Dir, "caches"), size: max(cache.MinSize, 2*m.Read), w: m.BootSet}
@@ -66,7 +65,7 @@ func (s *Storm) cacheDisks(ctx context.Context, m *testbed.Material, j job, node
 	return d.stop, nil
 }
 
-// place is the directory of a run's disks.
+// place returns the directory of a run's disks.
 func (d *cacheDisks) place(ctx context.Context, state cacheState, nodes int) (string, error) {
 	if state == cacheEmpty {
 		return d.dir, errors.Join(os.RemoveAll(d.dir), os.MkdirAll(d.dir, 0o755))
@@ -88,7 +87,7 @@ func (d *cacheDisks) place(ctx context.Context, state cacheState, nodes int) (st
 	return dir, nil
 }
 
-// disk is what the block daemon of a node gets.
+// disk returns the cache disk for the block daemon of a node.
 func (d *cacheDisks) disk(state cacheState, path string, i int) (c *blockapi.CacheDisk, err error) {
 	flags := os.O_RDWR
 	switch state {
@@ -115,7 +114,7 @@ func (d *cacheDisks) disk(state cacheState, path string, i int) (c *blockapi.Cac
 	return &blockapi.CacheDisk{Name: filepath.Base(path), Size: d.size, File: f}, nil
 }
 
-// format makes a file an empty cache.
+// format makes a file with an empty cache.
 func format(path string, size int64) error {
 	f, err := os.Create(path)
 	if err != nil {
@@ -124,7 +123,7 @@ func format(path string, size int64) error {
 	return errors.Join(f.Truncate(size), cache.Format(f, size), f.Close())
 }
 
-// corrupt changes bytes of a file, anywhere.
+// corrupt changes bytes at random places of a file.
 func corrupt(path string, size int64, r *rand.Rand) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -144,7 +143,7 @@ func corrupt(path string, size int64, r *rand.Rand) error {
 	return errors.Join(err, f.Close())
 }
 
-// full makes an empty cache on a file system of its own, below dir, that has room for half of W.
+// full makes an empty cache on its own file system, mounted below dir, with room for half of W.
 func (d *cacheDisks) full(dir string) (file string, err error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return "", err
@@ -160,7 +159,7 @@ func (d *cacheDisks) full(dir string) (file string, err error) {
 	return file, leaveRoom(dir, d.w/2)
 }
 
-// leaveRoom bounds a file system to what is in it and so many bytes more.
+// leaveRoom limits a file system to its present content and the given number of bytes.
 func leaveRoom(dir string, bytes int64) error {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
@@ -172,7 +171,7 @@ func leaveRoom(dir string, bytes int64) error {
 
 func (d *cacheDisks) stop() (err error) {
 	if d.reads != nil {
-		_ = d.reads.Close() // it is closed already where all went well
+		_ = d.reads.Close() // it may be closed already
 	}
 	for i := len(d.undo) - 1; i >= 0; i-- {
 		err = errors.Join(err, d.undo[i]())

@@ -7,16 +7,16 @@ import (
 	"pando/internal/bench"
 )
 
-// failedRun is a run that was made and is kept, of which something that has to be did not come true. Others follow
-// it, and the command fails at its end.
+// failedRun is the error of a run that is kept in the results although a requirement was not met. The next runs still
+// follow, and the command fails at its end.
 type failedRun struct{ err error }
 
 func (f *failedRun) Error() string { return f.err.Error() }
 
-// Unwrap is what was wrong.
+// Unwrap returns the requirement's error.
 func (f *failedRun) Unwrap() error { return f.err }
 
-// fail notes what was wrong with each node.
+// fail records the error of each node.
 func (r *stormRun) fail(errs []error) error {
 	for i, err := range errs {
 		if err != nil {
@@ -26,10 +26,10 @@ func (r *stormRun) fail(errs []error) error {
 	return errors.Join(errs...)
 }
 
-// failed reports whether a node did not boot that should have.
+// failed reports whether a node failed to boot that should have booted.
 func (r stormRun) failed() bool { return r.missing() > 0 }
 
-// missing is how many of the nodes that were not killed have not booted, or read what they should not have.
+// missing counts the nodes, except killed ones, that did not boot or read wrong bytes.
 func (r stormRun) missing() (n int) {
 	for _, x := range r.Each {
 		if x.Failed != "" {
@@ -39,8 +39,8 @@ func (r stormRun) missing() (n int) {
 	return n
 }
 
-// worse orders the runs of a fault: first the one that the most nodes failed in, then the slowest, and last one
-// that was discarded.
+// worse orders the runs of a fault: those with more failed nodes first, then slower ones. A discarded run in which no
+// node failed comes last.
 func worse(a, b stormRun) int {
 	left := func(r stormRun) int {
 		if r.Discarded && !r.failed() {
@@ -51,8 +51,8 @@ func worse(a, b stormRun) int {
 	return cmp.Or(cmp.Compare(left(a), left(b)), cmp.Compare(b.missing(), a.missing()), cmp.Compare(b.Last, a.Last))
 }
 
-// faultRuns are those that stand for their faults, in the order in which they were made: of each the worst, so that
-// trying again does not hide it.
+// faultRuns returns one run for each fault, in the order in which they were made. It is the worst run, so that a
+// repetition cannot hide a failure.
 func (r *report) faultRuns() (out []stormRun) {
 	for i, x := range r.Faults {
 		if r.faultRun(x.Fault) == i {
@@ -62,7 +62,7 @@ func (r *report) faultRuns() (out []stormRun) {
 	return out
 }
 
-// faultRun is the run that stands for a fault; -1: it was not measured.
+// faultRun returns the index of the run that represents a fault; -1: it was not measured.
 func (r *report) faultRun(name string) int {
 	worst := -1
 	for i, x := range r.Faults {

@@ -12,7 +12,7 @@ import (
 	"pando/internal/bench"
 )
 
-// faultOf is a run of ten nodes on some of which something was wrong.
+// faultOf returns a run of ten nodes, some of which failed.
 func faultOf(name, release string, failed int, discarded bool) stormRun {
 	r := stormRun{
 		Fault:     name,
@@ -33,7 +33,8 @@ func faultOf(name, release string, failed int, discarded bool) stormRun {
 	return r
 }
 
-// Of several runs with a fault the worst counts: one in which nodes failed, else the slowest, and a discarded one last.
+// The worst of several runs with a fault counts: one with failed nodes, otherwise the slowest. Discarded runs come
+// last.
 func TestWorstRunOfAFaultCounts(t *testing.T) {
 	took := func(last float64, failed int, discarded bool) stormRun {
 		r := faultOf("short-peer", "a", failed, discarded)
@@ -67,7 +68,7 @@ func TestWorstRunOfAFaultCounts(t *testing.T) {
 	}
 }
 
-// What ended a run is the nodes' when it is one of a fault and came to its end, and nobody's when it was interrupted.
+// An error that ends a run with a fault belongs to its nodes; an interruption belongs to no node.
 func TestEnded(t *testing.T) {
 	late, stop := context.WithTimeoutCause(t.Context(), 0, errors.New("too late"))
 	defer stop()
@@ -97,7 +98,7 @@ func TestEnded(t *testing.T) {
 	}
 }
 
-// A node that cannot boot is kept with its run; the others boot, the faults after it are measured, and the command
+// A failed node is kept in the results of its run: the other nodes boot, later faults are measured, and the command
 // fails.
 func TestStormWithAFailedNode(t *testing.T) {
 	needFull(t)
@@ -107,7 +108,7 @@ func TestStormWithAFailedNode(t *testing.T) {
 		if runs++; runs != 2 {
 			return
 		}
-		// its daemon has no place for its socket
+		// the daemon then cannot make its socket
 		if err := os.RemoveAll(filepath.Join(s.Dir, "nodes", "1")); err != nil {
 			t.Error(err)
 		}

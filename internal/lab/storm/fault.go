@@ -14,29 +14,29 @@ import (
 	"pando/internal/blockapi"
 )
 
-// fault is something that goes wrong in mid-storm.
+// fault is something that goes wrong during a storm.
 type fault struct {
 	name string
 	what string
-	// what some more peers do with what they send; "": there are none
+	// how additional bad peers spoil what they send; "": there are none
 	bad    string
-	strike func(ctx context.Context, s *Storm, nodes []*node) error // nil: nothing happens at a certain time
-	// ends what strike began, when the storm is over; nil: nothing is to do
+	strike func(ctx context.Context, s *Storm, nodes []*node) error // causes the fault; nil: there is no moment for it
+	// ends what strike began, after the storm; nil: nothing to do
 	repair func(s *Storm, nodes []*node) error
-	// strike finds the moment of each node by itself; else it is called after half of W/(eta B)
+	// strike chooses the moment of each node itself; otherwise it is called after half of W/(eta B)
 	each  bool
-	cache cacheState              // of the nodes' disks
-	tells []blockapi.IncidentKind // one of them is on a timeline
-	of    whom                    // and whose
+	cache cacheState              // state of the nodes' cache disks
+	tells []blockapi.IncidentKind // a timeline has to have one of these incidents
+	of    whom                    // the nodes whose timeline has to
 }
 
-// noFault is the storm that others are compared with.
+// noFault is the storm without a fault, with which others are compared.
 const noFault = "none"
 
-// serverAway is how long a killed server is away.
+// serverAway is how long a killed server is down.
 const serverAway = 120 * time.Second
 
-// faultShare is the part of the nodes that it happens to.
+// faultShare is the share of the nodes that a fault affects.
 const faultShare = 0.2
 
 func faults() []fault {
@@ -52,7 +52,7 @@ func faults() []fault {
 		},
 		{
 			name:   "peers-unplugged",
-			what:   "a fifth of the nodes loses its power: nobody hears of it",
+			what:   "a fifth of the nodes loses power, without notice to the others",
 			strike: unplugPeers,
 			repair: plugPeers,
 			tells:  []blockapi.IncidentKind{blockapi.PeersGone, blockapi.PeerFailed, blockapi.PeerLeft},
@@ -146,7 +146,7 @@ func killPeers(_ context.Context, _ *Storm, nodes []*node) error {
 	return nil
 }
 
-// unplugPeers kills nodes so that their kernels cannot say so to those who wait for them.
+// unplugPeers kills nodes whose links are down, so that their kernels cannot close the connections to other nodes.
 func unplugPeers(ctx context.Context, s *Storm, nodes []*node) error {
 	for _, n := range nodes[:affected(len(nodes))] {
 		if err := s.Star.Unplug(n.index); err != nil {
@@ -173,9 +173,8 @@ func (s *Storm) killServer(ctx context.Context, away time.Duration) error {
 	return s.Site.Start(ctx)
 }
 
-// strikeAfter makes the fault of a run happen when the storm is half of W/(eta B) old, or to each node in its own
-// moment. The answer waits until it did; it is called when all nodes are done, so who had no such moment by then
-// has none.
+// strikeAfter causes the fault of a run when the storm has lasted half of W/(eta B), or for each node at its own
+// moment. The caller calls wait when all nodes are done; nodes whose moment has not come by then are spared.
 func (s *Storm) strikeAfter(ctx context.Context, r *stormRun, nodes []*node) (wait func() error) {
 	f := findFault(r.Fault)
 	if f.strike == nil {
@@ -201,7 +200,7 @@ func (s *Storm) strikeAfter(ctx context.Context, r *stormRun, nodes []*node) (wa
 	}
 }
 
-// planFaults lists the runs: the one without a fault first.
+// planFaults lists the runs. The run without a fault comes first.
 func (s *Storm) planFaults() (out []job) {
 	if len(s.faults) == 0 {
 		return nil
@@ -212,7 +211,7 @@ func (s *Storm) planFaults() (out []job) {
 	return out
 }
 
-// checkFaults returns what is wrong with --fault.
+// checkFaults returns an error for a wrong --fault.
 func (s *Storm) checkFaults() error {
 	if slices.Equal(s.faults, []string{"all"}) {
 		s.faults = faultNames()[1:]
@@ -230,7 +229,7 @@ func (s *Storm) checkFaults() error {
 	return nil
 }
 
-// booted is how many of the nodes that were not killed have booted, and read what they should.
+// booted counts the nodes that booted and read the right bytes, and the killed nodes.
 func (r stormRun) booted() (booted, killed int) {
 	for _, n := range r.Each {
 		if n.Killed {
@@ -253,7 +252,7 @@ var faultHeads = bench.Row{
 	"who has to tell",
 }
 
-// faultRows is a line for the run that stands for each fault.
+// faultRows returns a line for each fault.
 func (r *report) faultRows() (out []bench.Row) {
 	for _, x := range r.faultRuns() {
 		booted, killed := x.booted()
@@ -292,7 +291,7 @@ func (r *report) faultRows() (out []bench.Row) {
 	return out
 }
 
-// faultless is what a run is compared with: the last one without a fault that began before it, or with it.
+// faultless returns the run to compare with: the last one without a fault that did not begin later.
 func (r *report) faultless(of stormRun) (out stormRun, ok bool) {
 	for _, x := range r.Faults {
 		if x.Fault == noFault && x.Nodes == of.Nodes && !x.Discarded && !x.failed() && !x.Began.After(of.Began) {

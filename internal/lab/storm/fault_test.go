@@ -43,7 +43,7 @@ func TestFaultFlags(t *testing.T) {
 	}
 }
 
-// A killed node has no times, and the others count.
+// A killed node has no times; the other nodes count.
 func TestFaultRows(t *testing.T) {
 	node := nodeRun{
 		Booted: 20,
@@ -65,7 +65,7 @@ func TestFaultRows(t *testing.T) {
 			t.Errorf("got %q", x)
 		}
 	}
-	// A later run takes the place of one before, and is compared with what was measured with it.
+	// A later run replaces an earlier one, and is compared with the run without a fault of its own measurement.
 	for _, last := range []float64{60, 15} {
 		x := r.Faults[0]
 		x.Fault, x.Last, x.Began = noFault, last, time.Unix(int64(100-last), 0)
@@ -81,7 +81,7 @@ func TestFaultRows(t *testing.T) {
 	}
 }
 
-// Of some machines whose clocks are wrong the first is ahead, the next behind.
+// Clocks are wrong by turns: the first is ahead, the next behind.
 func TestSkew(t *testing.T) {
 	if a, b, c := skewOf(time.Hour, 0), skewOf(time.Hour, 1), skewOf(0, 1); a != time.Hour || b != -time.Hour ||
 		c != 0 {
@@ -89,7 +89,7 @@ func TestSkew(t *testing.T) {
 	}
 }
 
-// Each state of cache disks is what it is called, and takes nothing from the disks that it is made of.
+// Each state of the cache disks is as its name says, and leaves the disks unchanged from which it was made.
 func TestCacheDisks(t *testing.T) {
 	s, m, nodes := &Storm{
 		Testbed: testbed.Testbed{Place: bench.Place{Dir: t.TempDir()}},
@@ -107,7 +107,7 @@ func TestCacheDisks(t *testing.T) {
 	var objects []chunk.Verified
 	for i := range 8 {
 		b := make([]byte, 120_000)
-		_, _ = rand.NewChaCha8([32]byte{byte(i)}).Read(b) // it has no end
+		_, _ = rand.NewChaCha8([32]byte{byte(i)}).Read(b) // never fails
 		v, err := chunk.Check(chunk.Sum(b), b)
 		if err != nil {
 			t.Fatal(err)
@@ -116,8 +116,8 @@ func TestCacheDisks(t *testing.T) {
 	}
 	for _, x := range []struct {
 		fault          string
-		least, most    int // objects that a disk has at first
-		has            int // at most, after more were put there
+		least, most    int // objects on a disk at the beginning
+		has            int // at most this many after more were stored
 		fails, removed bool
 	}{
 		{"cache-empty", 0, 0, 8, false, false}, {"cache-warm", 8, 8, 8, false, false},
@@ -131,7 +131,7 @@ func TestCacheDisks(t *testing.T) {
 			t.Fatalf("%s: %v", x.fault, err)
 		}
 		if x.removed {
-			_ = s.disks.reads.Close() // no storm is there to be asked
+			_ = s.disks.reads.Close() // no storm is running
 		}
 		failed := 0
 		for i, n := range nodes {
@@ -156,8 +156,8 @@ func TestCacheDisks(t *testing.T) {
 	}
 }
 
-// fill puts objects on a node's disk that are not there, and counts those that were and those that can be read
-// after that.
+// fill stores the missing objects on a node's disk. It counts those that were there before, and those that can be read
+// afterwards.
 func fill(n *node, objects []chunk.Verified, remove func() error) (had, has int, err error) {
 	var failed error
 	c, err := cache.Open(

@@ -11,7 +11,7 @@ import (
 	"pando/internal/lab/rivals"
 )
 
-// treeMaterial is an image whose root was extracted already.
+// treeMaterial returns an image whose root is already extracted.
 func treeMaterial(t *testing.T) (m *testbed.Material, squashfs string) {
 	t.Helper()
 	m = &testbed.Material{Image: &bench.Image{Version: "sha256:ab", Scratch: t.TempDir()}}
@@ -27,7 +27,7 @@ func treeMaterial(t *testing.T) (m *testbed.Material, squashfs string) {
 	return m, filepath.Join(m.Scratch, "ab.squashfs")
 }
 
-// While boots are recorded a squashfs is made where a rival wants one, and nothing where none does.
+// While boots are recorded, a squashfs is made if a rival needs one, and otherwise nothing.
 func TestFilesBesideARecording(t *testing.T) {
 	for _, x := range []struct {
 		wanted []string
@@ -47,7 +47,7 @@ func TestFilesBesideARecording(t *testing.T) {
 	}
 }
 
-// A squashfs that cannot be made is told; one that is broken off leaves no file that looks made.
+// An error of making the squashfs is reported. An interrupted run leaves no file that looks complete.
 func TestFilesBesideThatFail(t *testing.T) {
 	m, file := treeMaterial(t)
 	ctx, stop := context.WithCancel(t.Context())

@@ -8,7 +8,7 @@ import (
 	"pando/internal/trace"
 )
 
-// addImageFlags adds the flags of what is booted, and where.
+// addImageFlags adds the flags for the image and the directories.
 func (s *Storm) addImageFlags(f *flag.FlagSet) {
 	f.StringVar(&s.Dir, "dir", "build/storm", "where everything is kept")
 	f.StringVar(&s.Data, "data", "", "the server's data directory (default: data below --dir)")
@@ -30,7 +30,7 @@ func (s *Storm) addImageFlags(f *flag.FlagSet) {
 	f.IntVar(&s.Memory, "memory", 0, "MiB of an emulated machine (default 768)")
 }
 
-// addFlags adds the flags of how many nodes boot, on which links.
+// addFlags adds the flags for nodes and links.
 func (s *Storm) addFlags(f *flag.FlagSet) {
 	f.Func("nodes", "numbers of nodes, with commas (default 1,10,40)", numbersOf(&s.nodes))
 	f.Func(
@@ -49,7 +49,7 @@ func (s *Storm) addFlags(f *flag.FlagSet) {
 	f.BoolVar(&s.busy, "busy", false, "show the figures of runs in which the machine was too busy, too")
 }
 
-// addChangeFlags adds the flags of pairs of runs.
+// addChangeFlags adds the flags for pairs of runs.
 func (s *Storm) addChangeFlags(f *flag.FlagSet) {
 	f.StringVar(
 		&s.against,
@@ -73,7 +73,7 @@ func (s *Storm) addChangeFlags(f *flag.FlagSet) {
 	)
 }
 
-// addKindFlags adds the flags of what is measured instead of storms, or with them.
+// addKindFlags adds the flags for what is measured instead of storms, or with them.
 func (s *Storm) addKindFlags(f *flag.FlagSet) {
 	f.Func(
 		"fault",

@@ -16,44 +16,44 @@ import (
 	"pando/internal/testkit"
 )
 
-// mostGuests is how many machines can be emulated at a time without waiting for the processors alone.
+// mostGuests is how many emulated machines this computer can run without their boots mostly waiting for processors.
 const mostGuests = 8
 
-// guestLink is the link of a guest, and freeLink one that it never waits for: the control, which says how much of
-// the time the link is to blame for.
+// guestLink is the rate of a guest's link. freeLink is so fast that a guest never waits for it: comparing the two shows
+// how much of the time the link causes.
 const (
 	guestLink = 20 * testkit.Mbit
 	freeLink  = 10 * testkit.Gbit
 )
 
-// guestRun is some emulated machines that were switched on at once.
+// guestRun is a run of emulated machines that were switched on at the same time.
 type guestRun struct {
 	Release   string    `json:"release,omitempty"` // of Pando; "": not recorded
-	System    string    `json:"system"`            // pandoWay, or a rival's name
+	System    string    `json:"system"`            // bench.PandoWay, or a rival's name
 	Guests    int       `json:"guests"`
 	Rate      int64     `json:"rate"`           // of all links
-	Skew      float64   `json:"skew,omitempty"` // seconds by which the clocks were wrong, in turn ahead and behind
+	Skew      float64   `json:"skew,omitempty"` // seconds by which the clocks were wrong, alternately ahead and behind
 	Began     time.Time `json:"began"`
-	Booted    []float64 `json:"booted"`     // seconds from power-on to the default target, quickest first
-	SinceInit []float64 `json:"since_init"` // of that, from /init, by the machines' own clocks, quickest first
-	// all frames, with kernel and initramfs, which a rival's machines get from the emulator
+	Booted    []float64 `json:"booted"`     // seconds from power-on to the default target, in ascending order
+	SinceInit []float64 `json:"since_init"` // the same since /init, by the machines' own clocks
+	// all frames, including kernel and initramfs (a rival's machines get those from the emulator)
 	ServerSent int64      `json:"server_sent"`
-	BootSet    int64      `json:"boot_set,omitempty"` // W until booted, where each of them ends; 0: not noted
-	RootSent   int64      `json:"root_sent"`          // bytes of the root, without headers, that Pando's machines told
+	BootSet    int64      `json:"boot_set,omitempty"` // W until the stage at which each boot ends; 0: not recorded
+	RootSent   int64      `json:"root_sent"`          // bytes of the root, without headers, by machines' reports
 	Load       bench.Load `json:"load"`
-	Failed     []string   `json:"failed,omitempty"` // why machines did not boot, a line for each that did not
+	Failed     []string   `json:"failed,omitempty"` // errors of the machines that did not boot
 }
 
-// guest is one machine of a run, in seconds and bytes.
+// guest is one machine of a run; times are in seconds.
 type guest struct {
 	booted, sinceInit float64
-	received          int64 // from the server, of the root; 0: not known
+	received          int64 // bytes of the root from the server; 0: unknown
 }
 
-// withGuests are measured beside them: the drivers of the kernel that the lab's host does not have.
+// withGuests are the rivals that are measured with Pando's guests: they need drivers that the lab's own kernel lacks.
 var withGuests = []string{"nbd-squashfs", "nfs"}
 
-// bootGuests boots whole machines on the links of the storm, and again on links without limit.
+// bootGuests boots whole machines on the links of the storm, and again on links without a limit.
 func (s *Storm) bootGuests(ctx context.Context, m *testbed.Material) error {
 	rep := newReport(m, s)
 	if err := s.readyForGuests(ctx); err != nil {
@@ -99,7 +99,8 @@ func (s *Storm) bootGuests(ctx context.Context, m *testbed.Material) error {
 	return failed
 }
 
-// guestSystems are what is measured. Only Pando has certificates and signatures that a wrong clock could trouble.
+// guestSystems returns the systems to measure. With wrong clocks it is only Pando, the only one with certificates and
+// signatures.
 func (s *Storm) guestSystems() []string {
 	if s.skew != 0 {
 		return []string{bench.PandoWay}
@@ -107,7 +108,7 @@ func (s *Storm) guestSystems() []string {
 	return append([]string{bench.PandoWay}, withGuests...)
 }
 
-// readyForGuests starts the server anew, with DHCP, and the guests' networks.
+// readyForGuests restarts the server with DHCP, and prepares the guests' networks.
 func (s *Storm) readyForGuests(ctx context.Context) error {
 	if err := s.Site.Close(); err != nil {
 		return err
@@ -127,7 +128,7 @@ func guestName(i int) string { return fmt.Sprintf("guest%d", i+1) }
 
 func guestMAC(i int) fleet.MAC { return fleet.MAC{0x52, 0x54, 0, 0xde, 2, byte(i)} }
 
-// bootGuestsAt does one run. One in which machines did not boot comes with the error.
+// bootGuestsAt makes one run. If machines did not boot, it returns the run and an error.
 func (s *Storm) bootGuestsAt(
 	ctx context.Context,
 	m *testbed.Material,
@@ -175,7 +176,7 @@ func (s *Storm) bootGuestsAt(
 	return r, errors.Join(errs...)
 }
 
-// add sums up what the machines have told that booted, and notes what was wrong with the others.
+// add adds the measurements of the machines that booted, and records the errors of the others.
 func (r *guestRun) add(guests []guest, errs []error) {
 	for i, g := range guests {
 		if errs[i] != nil {
@@ -194,7 +195,8 @@ func (r *guestRun) add(guests []guest, errs []error) {
 	slices.Sort(r.SinceInit)
 }
 
-// guestBootOf reports how machines of a system start, and how to tell that one is up. Call stop when all are done.
+// guestBootOf returns how machines of a system start, and how to find out that one is up. The caller calls stop when
+// all are done.
 func (s *Storm) guestBootOf(ctx context.Context, m *testbed.Material, system string) (b guestBoot, stop func(),
 	err error) {
 	for _, r := range s.kernelRivals {
@@ -210,13 +212,13 @@ func (s *Storm) guestBootOf(ctx context.Context, m *testbed.Material, system str
 	return guestBoot{wait: s.pandoGuest}, func() {}, nil
 }
 
-// guestBoot is how a machine starts, and what waits until it is up.
+// guestBoot says how a machine starts; its function waits until the machine is up.
 type guestBoot struct {
 	direct testkit.Direct
 	wait   func(ctx context.Context, name string, m *testkit.Machine) (guest, error)
 }
 
-// pandoGuest waits until the server says that the node is up.
+// pandoGuest waits until the server reports that the node is up.
 func (s *Storm) pandoGuest(ctx context.Context, name string, _ *testkit.Machine) (g guest, err error) {
 	if _, err := s.Site.WaitNode(ctx, name, bench.Up); err != nil {
 		return g, err
@@ -226,7 +228,8 @@ func (s *Storm) pandoGuest(ctx context.Context, name string, _ *testkit.Machine)
 	return guest{sinceInit: e.Offset.Seconds(), received: max(e.Bytes["server"], b.Bytes["server"])}, err
 }
 
-// bootGuest makes the node anew, so that no earlier boot is taken for this one, and cuts the power when it is up.
+// bootGuest creates the node again, so that an earlier boot is not mistaken for this one, and switches the machine off
+// when it is up.
 func (s *Storm) bootGuest(ctx context.Context, i int, began time.Time, boot guestBoot, g *guest) (err error) {
 	name := guestName(i)
 	if _, err := s.Site.API.Node(ctx, name); err == nil {
@@ -263,7 +266,7 @@ func (s *Storm) bootGuest(ctx context.Context, i int, began time.Time, boot gues
 	return nil
 }
 
-// skewOf is how far the clock of one guest is ahead: each second one is behind.
+// skewOf returns how far the clock of one guest is ahead. Every second clock is behind.
 func skewOf(skew time.Duration, i int) time.Duration {
 	if i%2 == 1 {
 		return -skew

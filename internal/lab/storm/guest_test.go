@@ -7,8 +7,8 @@ import (
 	"pando/internal/bench"
 )
 
-// A run of rivals is compared with Pando's on the same links, and what only Pando's machines load over them is not
-// held against rivals.
+// A run of rivals is compared with Pando's on the same links. What only Pando's machines load over the links does not
+// count against rivals.
 func TestGuestRows(t *testing.T) {
 	run := func(system string, rate int64, sinceInit float64) guestRun {
 		g := guestRun{System: system, Guests: 2, Rate: rate, ServerSent: 10e6, BootSet: 2e6}

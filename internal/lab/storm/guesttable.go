@@ -21,8 +21,8 @@ var guestHeads = bench.Row{
 	"machine",
 }
 
-// guestRows has a line for each run. How long a rival's machines took since they were switched on is left out: they
-// did not load kernel and initramfs over the link.
+// guestRows has a line for each run. It omits the time since power-on for a rival's machines, because they did not load
+// kernel and initramfs over the link.
 func (r *report) guestRows() (out []bench.Row) {
 	for _, g := range r.Guests {
 		power, k := "-", "-"
@@ -53,7 +53,7 @@ func (r *report) guestRows() (out []bench.Row) {
 	return out
 }
 
-// guestUnits is what the server sent of the root, in W.
+// guestUnits returns what the server sent of the root, in units of W.
 func (r *report) guestUnits(g guestRun) string {
 	if g.BootSet == 0 {
 		return "-"
@@ -61,7 +61,7 @@ func (r *report) guestUnits(g guestRun) string {
 	return fmt.Sprintf("%.2f", float64(g.rootSent())/float64(g.BootSet))
 }
 
-// count is how many machines there were, and how many of them booted if not all did.
+// count returns the number of machines and, if some failed, how many booted.
 func (r guestRun) count() string {
 	if len(r.Failed) == 0 {
 		return fmt.Sprint(r.Guests)
@@ -69,7 +69,7 @@ func (r guestRun) count() string {
 	return fmt.Sprintf("%d, of which **%d booted**", r.Guests, len(r.Booted))
 }
 
-// beside is what a run is compared with: Pando's on the same links, the latest such run before it.
+// beside returns the run to compare with: Pando's latest run on the same links that did not begin later.
 func (r *report) beside(g guestRun) (out guestRun, ok bool) {
 	for _, p := range r.Guests {
 		if p.System == bench.PandoWay && p.Rate == g.Rate && p.Guests == g.Guests && p.Skew == g.Skew &&
@@ -81,7 +81,7 @@ func (r *report) beside(g guestRun) (out guestRun, ok bool) {
 	return out, ok
 }
 
-// besidePando is how long the last machine of a run took since /init, to Pando's; 0: there is none.
+// besidePando returns the ratio of the last machine's time since /init to that in Pando's run; 0: there is no such run.
 func (r *report) besidePando(g guestRun) float64 {
 	p, ok := r.beside(g)
 	if !ok {
@@ -90,7 +90,7 @@ func (r *report) besidePando(g guestRun) float64 {
 	return last(g.SinceInit) / last(p.SinceInit)
 }
 
-// last of sorted values; 0 of none.
+// last returns the last of sorted values, 0 if there are none.
 func last(sorted []float64) float64 {
 	if len(sorted) == 0 {
 		return 0
@@ -98,8 +98,8 @@ func last(sorted []float64) float64 {
 	return sorted[len(sorted)-1]
 }
 
-// rootSent is what the server sent of the root, in bytes. Of a rival's machines, which cannot tell, it is all that
-// the server sent.
+// rootSent returns what the server sent of the root, in bytes. A rival's machines cannot report that, so for them it is
+// all that the server sent.
 func (r guestRun) rootSent() int64 {
 	if r.System == bench.PandoWay {
 		return r.RootSent

@@ -12,21 +12,21 @@ import (
 	"pando/internal/bench"
 )
 
-// lateRun is a run of which not all nodes had booted when it had taken as long as it may.
+// lateRun means that a run reached its time limit before all nodes had booted.
 type lateRun struct{ after time.Duration }
 
 func (l *lateRun) Error() string {
 	return fmt.Sprintf("not all nodes had booted after %s", l.after.Round(time.Second))
 }
 
-// isOwn reports whether a system, of daemons or of machines, is Pando's.
+// isOwn reports whether a system belongs to Pando, with or without emulated machines.
 func isOwn(system string) bool {
 	return system == bench.PandoWay || slices.Contains(names(own()), system)
 }
 
-// repeated makes a run once more that came to nothing: a rival is made of others' programs, of which one may not
-// start, and what was measured before it is worth more than that. Pando's is not made again: that it fails is what
-// the lab is there to find. Nor is one that took too long, or that was interrupted.
+// repeated repeats a rival's run that failed before it measured anything, because the results of earlier runs should
+// not be lost to a program of others that does not start. It does not repeat Pando's runs, whose failures the lab is
+// meant to find, nor runs that were too slow or interrupted.
 func repeated[R any](
 	ctx context.Context,
 	system string,
@@ -43,7 +43,7 @@ func repeated[R any](
 	return run()
 }
 
-// runOrRepeat makes a storm, and again if it is a rival's that came to nothing. What is still nothing has the reason.
+// runOrRepeat makes a storm, and repeats a rival's failed one. If that fails, too, the run has the reason in Why.
 func (s *Storm) runOrRepeat(ctx context.Context, j job, run func() (stormRun, error)) (stormRun, error) {
 	r, err := repeated(ctx, j.System, stormRun.failed, func(err error) {
 		s.Say("%-8s N=%-4d %8s  failed, and is tried once more: %s", j.System, j.Nodes, j.Node, s.reason(err))
@@ -69,7 +69,7 @@ func (s *Storm) runOrRepeat(ctx context.Context, j job, run func() (stormRun, er
 	}, err
 }
 
-// guestsOrRepeat is the same of machines.
+// guestsOrRepeat is runOrRepeat for emulated machines.
 func (s *Storm) guestsOrRepeat(ctx context.Context, system string, run func() (guestRun, error)) (guestRun, error) {
 	r, err := repeated(ctx, system, func(r guestRun) bool { return len(r.Failed) > 0 }, func(err error) {
 		s.Say("%s, %d guests: failed, and is tried once more: %s", system, s.guests, s.reason(err))
@@ -80,12 +80,12 @@ func (s *Storm) guestsOrRepeat(ctx context.Context, system string, run func() (g
 	return r, err
 }
 
-// reason is an error as it is kept: paths begin below the lab's directory.
+// reason returns an error for the results: paths are relative to the lab's directory.
 func (s *Storm) reason(err error) string {
 	return strings.ReplaceAll(bench.Reason(err), s.Dir+"/", "")
 }
 
-// circumstances are what a run had that others had not.
+// circumstances describes what a run had in addition to ordinary runs.
 func (r stormRun) circumstances() string {
 	var out string
 	if r.Fault != "" {

@@ -16,7 +16,7 @@ import (
 	"pando/internal/bench/testbed"
 )
 
-// A rival that comes to nothing is tried once more. Pando, what took too long and what was interrupted is not.
+// A rival's failed run is repeated once. Pando's runs, and runs that were too slow or interrupted, are not.
 func TestRepeated(t *testing.T) {
 	bad, gone := errors.New("EOF"), context.Canceled
 	stopped, cancel := context.WithCancel(t.Context())
@@ -59,7 +59,7 @@ func TestRepeated(t *testing.T) {
 	}
 }
 
-// What came to nothing is kept apart from what has figures, with its reason, which does not say where the lab is.
+// A failed run is kept apart from runs with figures, with a reason that does not contain the lab's directory.
 func TestNothingIsKept(t *testing.T) {
 	var out bytes.Buffer
 	s := &Storm{release: "v1"}
@@ -98,7 +98,7 @@ func TestNothingIsKept(t *testing.T) {
 	}
 }
 
-// So are machines of a rival whose server does not start: none of them booted.
+// The same for emulated machines of a rival whose server does not start.
 func TestGuestsOfNothing(t *testing.T) {
 	var out bytes.Buffer
 	s := &Storm{Testbed: testbed.Testbed{Place: bench.Place{Dir: t.TempDir(), Out: &out, Err: &out}}, guests: 2}
@@ -112,7 +112,7 @@ func TestGuestsOfNothing(t *testing.T) {
 	}
 }
 
-// brokenNbdkit puts an nbdkit before the real one that ends at once, so many times.
+// brokenNbdkit puts an nbdkit that fails the given number of times before the real one.
 func brokenNbdkit(t *testing.T, times int) {
 	t.Helper()
 	nbdkit, err := exec.LookPath("nbdkit")
@@ -133,14 +133,14 @@ func brokenNbdkit(t *testing.T, times int) {
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 }
 
-// Pando that fails ends the measurement at once. What came before is on disk, and the command says where.
+// A failure of Pando ends the measurement at once. Earlier results are on disk, and the command names the file.
 func TestStormWithABrokenPando(t *testing.T) {
 	needFull(t)
 	s, out := newTestStorm(t, "--nodes", "1", "--think", "0.1", "--systems", "chunks,pack,prefetch")
 	runs := 0
 	s.ready = func() {
 		if runs++; runs == 2 {
-			// its daemon has no place for its socket
+			// the daemon then cannot make its socket
 			if err := os.RemoveAll(filepath.Join(s.Dir, "nodes", "0")); err != nil {
 				t.Error(err)
 			}
@@ -154,8 +154,7 @@ func TestStormWithABrokenPando(t *testing.T) {
 	nothingLeft(t, s)
 }
 
-// A rival whose program does not start loses nothing of the others, before it and after it, and the command fails
-// at its end.
+// A rival whose program does not start loses no results of other systems, and the command fails at its end.
 func TestStormWithABrokenRival(t *testing.T) {
 	needFull(t)
 	for _, broken := range []int{1, 2} {

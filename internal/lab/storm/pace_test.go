@@ -8,13 +8,14 @@ import (
 	"pando/internal/testkit"
 )
 
-// By unicast N does not matter, because the server's link is what all wait for; with peers all links are full at once.
+// With unicast the number of nodes does not matter, because the server's link is the bottleneck; with peers all links
+// are busy.
 func TestPace(t *testing.T) {
 	alone, together := bench.System{Name: "alone", Cost: 1}, bench.System{Name: "together", Cost: 1, Shared: true}
 	for _, w := range []float64{costSet, 5 * costSet} {
 		p := &pace{cores: 2, w: w, rates: map[string]testkit.Rate{}}
-		// A boot set takes 1 s of a processor, and half of two processors may be taken: one each second, of 96 Mb.
-		// A larger one takes as much longer.
+		// A boot set costs 1 s of a processor, and half of two processors may be used: one boot set of 96 Mb each
+		// second. A larger boot set costs more in proportion.
 		if got := p.rate(alone, 40, 40); got != 90*testkit.Mbit {
 			t.Errorf("by unicast: got %s", got)
 		}
@@ -33,8 +34,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// Where nodes share, storms of fewer nodes have faster links, up to a bound, so that a node by itself and ten nodes
-// have the same in the long form; elsewhere all runs of a system have the same.
+// If nodes share pieces, storms with fewer nodes have faster links, up to a limit. For other systems all runs have the
+// same rate.
 func TestFewerNodesHaveFasterLinks(t *testing.T) {
 	for _, c := range []struct {
 		nodes []int
@@ -64,7 +65,7 @@ func TestFewerNodesHaveFasterLinks(t *testing.T) {
 	}
 }
 
-// A storm that was too busy makes those of fewer nodes slower, too.
+// A storm that was too busy also slows down later storms with fewer nodes.
 func TestSlowerForFewerToo(t *testing.T) {
 	s := &Storm{rivals: rivals.All(), nodes: []int{40, 10, 1}}
 	p := newPace(costSet)

@@ -17,15 +17,15 @@ import (
 	"pando/internal/bench/testbed"
 )
 
-// change is what the second run of a pair has and the first has not. Of zero nothing is changed.
+// change is the difference between the two runs of a pair. The zero value changes nothing.
 type change struct {
-	// the programs of --against made the first run, and those beside this one the second
+	// the first run uses the programs of --against, the second those beside this program
 	Build bool          `json:"build,omitempty"`
-	Delay time.Duration `json:"delay,omitempty"` // of a round trip more, between any two
-	Cold  bool          `json:"cold,omitempty"`  // what the server sends is on its disk, and not in its memory
+	Delay time.Duration `json:"delay,omitempty"` // added to each round trip
+	Cold  bool          `json:"cold,omitempty"`  // the server reads files from its disk, not from memory
 }
 
-// String is for people.
+// String describes the change for people.
 func (c change) String() string {
 	var out []string
 	if c.Build {
@@ -40,7 +40,7 @@ func (c change) String() string {
 	return strings.Join(out, "; ")
 }
 
-// checkChange completes the change and says what is wrong with --against, --delay and --cold.
+// checkChange completes the change, and returns an error for wrong --against, --delay or --cold.
 func (s *Storm) checkChange() error {
 	s.change.Build = s.against != ""
 	if s.change.Build {
@@ -61,7 +61,7 @@ func (s *Storm) checkChange() error {
 	return nil
 }
 
-// planPairs lists the runs when something is changed: each without it and then with it, on links that are made alike.
+// planPairs lists the runs of pairs: each without the change and then with it, on links with the same rates.
 func (s *Storm) planPairs() (out []job) {
 	for _, j := range s.planStorms() {
 		j.Pair = true
@@ -75,10 +75,10 @@ func (s *Storm) planPairs() (out []job) {
 	return out
 }
 
-// programs is where the programs of a run are.
+// programs returns the directory of a run's programs.
 func (s *Storm) programs() string { return cmp.Or(s.job.Bin, s.Bin) }
 
-// alter makes the change of a run, when all that serves it is started.
+// alter makes the change of a run, after its servers were started.
 func (s *Storm) alter(ctx context.Context, m *testbed.Material, j job) error {
 	if s.change.Delay > 0 {
 		s.Star.Delay(j.Change.Delay)
@@ -92,12 +92,12 @@ func (s *Storm) alter(ctx context.Context, m *testbed.Material, j job) error {
 	return m.Remember(ctx)
 }
 
-// standIn are the systems whose nodes take a part of the root from this machine's own copy, which is in memory:
-// what it stands for they get another way.
+// standIn are the systems whose nodes read a part of the root from this machine's own copy. In reality they get that
+// part in another way, so alter reads the copy back into memory.
 var standIn = []string{"nfs", "nbd-squash"}
 
-// forgetFiles has the kernel forget what it has in memory of any file: whatever serves a storm, and through
-// whatever mounts. Written data come to disk first, since only what is there is forgotten.
+// forgetFiles empties the kernel's page cache, including that of files which a storm's servers use. It first writes
+// modified pages to disk, because only clean pages can be dropped.
 func forgetFiles(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -108,7 +108,7 @@ func forgetFiles(ctx context.Context) error {
 
 var pairHeads = bench.Row{"system", "N", "B", "changed", "t_last, W/(eta B)", "without", "ratio"}
 
-// pairRows is a line for each run with a change, beside the one without that went before.
+// pairRows returns a line for each run with a change, compared with the run without it that was made before.
 func (r *report) pairRows() (out []bench.Row) {
 	plain := map[kind]stormRun{}
 	for _, x := range r.Pairs {

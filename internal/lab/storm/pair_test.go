@@ -13,7 +13,7 @@ import (
 	"pando/internal/bench"
 )
 
-// A line compares a run with the one without a change that went before it, of as many nodes and on links as fast.
+// A line compares a run with the last run without the change, of the same number of nodes and rates.
 func TestPairRows(t *testing.T) {
 	run := func(system string, last float64, c change) stormRun {
 		return stormRun{System: system, Nodes: 2, NodeRate: 1e7, Unit: 10, Last: last, Pair: true, Change: c}
@@ -36,7 +36,7 @@ func TestPairRows(t *testing.T) {
 	}
 }
 
-// Runs of two builds are pairs: the other build's comes first, by its own programs.
+// Runs of two builds are pairs: first with the other build's programs, then with this build's.
 func TestPairsOfTwoBuilds(t *testing.T) {
 	other := t.TempDir()
 	for _, name := range []string{"pando", "pando-init"} {
@@ -78,7 +78,7 @@ func TestPairsOfTwoBuilds(t *testing.T) {
 	}
 }
 
-// A change goes with storms only, and not without bound.
+// A change applies to storms only, and is bounded.
 func TestCheckChange(t *testing.T) {
 	for _, args := range [][]string{{"--delay", "2s"}, {"--delay", "-1ms"}, {"--cold", "--fault", "all"},
 		{"--delay", "1ms", "--guests", "1"}, {"--cold", "--tell"}} {
@@ -92,8 +92,8 @@ func TestCheckChange(t *testing.T) {
 	}
 }
 
-// Pando and a rival, as they are and with a longer round trip to a server that has forgotten its files: the bytes
-// are the same, and who asks for one thing after the other takes longer.
+// Pando and a rival run unchanged, and with a longer round trip and a cold server. The bytes are the same, and a system
+// with sequential requests takes longer.
 func TestStormChanged(t *testing.T) {
 	needFull(t)
 	s, out := newTestStorm(
@@ -136,7 +136,7 @@ func TestStormChanged(t *testing.T) {
 	nothingLeft(t, s)
 }
 
-// The kernel reads a file anew when it has forgotten it.
+// After forgetFiles the kernel reads a file from disk again.
 func TestForgetFiles(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("dropping caches needs root")
@@ -153,7 +153,7 @@ func TestForgetFiles(t *testing.T) {
 	}
 }
 
-// residentOf is what the kernel has in memory of a file, in bytes.
+// residentOf returns how many bytes of a file are in the page cache.
 func residentOf(t *testing.T, file string) (n int64) {
 	t.Helper()
 	out, err := exec.Command("fincore", "--bytes", "--noheadings", "--output", "RES", file).Output()

@@ -6,7 +6,7 @@ import (
 	"pando/internal/bench"
 )
 
-// rated is a storm of so many nodes that took 2 W/(eta B) and what its links add to that.
+// rated returns a storm that took 2 W/(eta B), plus the given time.
 func rated(system string, nodes int, rate int64, more float64) stormRun {
 	return stormRun{
 		System:     system,
@@ -23,7 +23,8 @@ func rated(system string, nodes int, rate int64, more float64) stormRun {
 	}
 }
 
-// Storms on links of different rates are no runs of the same storm: each rate has a line, and its own node alone.
+// Storms on links of different rates are different kinds: each rate has a line, compared with a single node at that
+// rate.
 func TestRatesAreKindsOfTheirOwn(t *testing.T) {
 	best := bestName()
 	r := &report{
@@ -47,7 +48,7 @@ func TestRatesAreKindsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// A storm whose server has another link than its nodes is of a kind of its own: it is beside no other.
+// A storm whose server's link differs from the nodes' links is of its own kind.
 func TestServersLinkIsOfTheKind(t *testing.T) {
 	best := bestName()
 	uneven := rated(best, 40, 2e6, -10)
@@ -61,7 +62,7 @@ func TestServersLinkIsOfTheKind(t *testing.T) {
 	}
 }
 
-// A boot stands still until it can read at all: who fetches all of the image first is not quicker by that.
+// A boot waits until its root is readable: fetching the whole image first does not make a system faster.
 func TestFetchingAllFirstIsStandingStill(t *testing.T) {
 	theirs := rated("torrent", 10, 2e6, 200)
 	theirs.Each[0] = nodeRun{Attached: 200, Link: 20e6, Taken: bench.Usage{Memory: 20e6}}
@@ -70,7 +71,7 @@ func TestFetchingAllFirstIsStandingStill(t *testing.T) {
 	}
 }
 
-// A storm that is as long as its nodes work for is none for a simulator that leaves processors out.
+// A storm in which nodes worked most of the time is not used for the simulator, which does not model processors.
 func TestSimulatedStormsAreOfLinks(t *testing.T) {
 	r := &report{
 		BootSet: 1e6,

@@ -16,14 +16,13 @@ import (
 	"pando/internal/blockapi"
 )
 
-// A daemon reads a warm cache to its end as fast as the disk gives it, a small one in a hundredth of a second, and
-// does not need it any more long before its boot is over. So there is no moment of a storm that is right for all
-// nodes, and none that whoever looks finds in time: the kernel asks before each read.
+// A daemon reads a warm cache as fast as the disk allows, and no longer needs it long before its boot is over. No
+// moment fits all nodes, and polling would miss it. So the kernel requests permission for each read (fanotify(7)).
 
-// removedPart is the part of W that a node has read from its disk when that is taken away.
+// removedPart: a disk is removed after its node has read W/removedPart from it.
 const removedPart = 4
 
-// guard has the kernel ask before a file is read that is opened after this.
+// guard makes the kernel request permission for reads of a file that is opened after this call.
 func (d *cacheDisks) guard(file string) (err error) {
 	if d.reads == nil {
 		if d.asked, err = unix.FanotifyInit(unix.FAN_CLASS_CONTENT|unix.FAN_CLOEXEC|unix.FAN_NONBLOCK,
@@ -42,17 +41,17 @@ func (d *cacheDisks) guard(file string) (err error) {
 	return nil
 }
 
-// removal is how far it is with a node's disk.
+// removal is the state of the removal of a node's disk.
 type removal struct {
 	mu   sync.Mutex
 	gone bool
 	err  error
 }
 
-// removeAll takes the disk of each node away before a read, when its daemon has read a part of W from it. The
-// timeline tells of who never came so far.
+// removeAll removes the disk of each node before a read, once the node's daemon has read enough from it. A node that
+// never reads that much lacks the incident on its timeline.
 func (d *cacheDisks) removeAll(ctx context.Context, nodes []*node) (err error) {
-	defer d.reads.Close() // whoever still asks may read
+	defer d.reads.Close() // closing permits all pending reads
 	defer context.AfterFunc(ctx, func() { d.reads.Close() })()
 	disks := make([]removal, len(nodes))
 	var left atomic.Int64
@@ -61,7 +60,7 @@ func (d *cacheDisks) removeAll(ctx context.Context, nodes []*node) (err error) {
 	for left.Load() > 0 {
 		i, allow, wrong := d.nextRead()
 		if errors.Is(wrong, os.ErrClosed) {
-			break // it is over
+			break // the storm is over
 		}
 		if wrong != nil {
 			err = errors.Join(err, fmt.Errorf("wait for a read of a cache disk: %w", wrong))
@@ -85,8 +84,8 @@ func (d *cacheDisks) removeAll(ctx context.Context, nodes []*node) (err error) {
 	return err
 }
 
-// before is called before a read, and tells whether it took the file away: there is nothing to read any more, as of
-// a disk that is gone.
+// before is called before a read, and reports whether it removed the disk. A removed file is empty: reads fail as from
+// a missing disk.
 func (r *removal) before(due func() bool, file string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -97,9 +96,9 @@ func (r *removal) before(due func() bool, file string) bool {
 	return true
 }
 
-// nextRead waits until somebody wants to read one of the files, and returns what lets him.
+// nextRead waits for a read of one of the files. The read continues when allow is called.
 func (d *cacheDisks) nextRead() (i int, allow func(), err error) {
-	b := make([]byte, unix.FAN_EVENT_METADATA_LEN) // room for one
+	b := make([]byte, unix.FAN_EVENT_METADATA_LEN) // room for one event
 	if _, err := d.reads.Read(b); err != nil {
 		return 0, nil, err
 	}
@@ -121,15 +120,15 @@ func (d *cacheDisks) nextRead() (i int, allow func(), err error) {
 			nil,
 			binary.NativeEndian,
 			unix.FanotifyResponse{Fd: e.Fd, Response: unix.FAN_ALLOW},
-		) // it has a size
+		) // a value of fixed size
 		_, _ = d.reads.Write(
 			answer,
-		) // when that is closed, all is allowed
+		) // a closed descriptor permits all reads
 		f.Close()
 	}, err
 }
 
-// fromDisk is how many bytes of objects a node's daemon has from its disk; 0 while there is none.
+// fromDisk returns how many bytes of objects a node's daemon has read from its disk, 0 if there is no daemon.
 func (n *node) fromDisk(ctx context.Context) int64 {
 	daemon := blockapi.Client{Socket: filepath.Join(n.Dir, blockapi.Socket)}
 	st, _ := daemon.Status(ctx, 0)

@@ -12,19 +12,20 @@ import (
 	"pando/internal/trace"
 )
 
-// Data in the longest frame, in bytes, which the kernel counts as 1,514. Nodes of Pando leave out the time stamps
-// of TCP.
+// The data in the longest frame, in bytes; the kernel counts such a frame as 1,514. Pando's nodes do not use TCP time
+// stamps.
 const (
 	stamped   = 1448
 	unstamped = 1460
 )
 
-// payload is how much of bytes that the kernel counted on a link are data. segment is the most of a frame; 0: stamped.
+// payload returns how many of the bytes that the kernel counted on a link are data. segment is the data in the longest
+// frame; 0: stamped.
 func payload(counted int64, segment int) float64 {
 	return float64(counted) * float64(cmp.Or(segment, stamped)) / 1514
 }
 
-// report is all that was measured, as it is kept.
+// report is everything that was measured, in the form of the file.
 type report struct {
 	Date     time.Time `json:"date"`
 	Machine  string    `json:"machine"`
@@ -34,17 +35,17 @@ type report struct {
 	RootSize int64     `json:"root_size"`
 	Until    string    `json:"until,omitempty"` // mark that ends a boot; "": booted
 	BootSet  int64     `json:"boot_set"`        // W, bytes
-	Pieces   int       `json:"pieces"`          // of the boot pack that W is
-	// bytes of the whole boot pack, of which a node keeps what it has room for; 0: not known, W
+	Pieces   int       `json:"pieces"`          // number of pieces of W in the boot pack
+	// bytes of the whole boot pack, of which a node keeps as much as it has room for; 0: unknown, use W
 	Pack   int64             `json:"pack,omitempty"`
 	Read   int64             `json:"read"` // bytes that a boot reads
 	K      *bench.KernelSize `json:"k,omitempty"`
 	Runs   []stormRun        `json:"runs"`
-	Faults []stormRun        `json:"faults,omitempty"` // storms in which something went wrong
-	Pairs  []stormRun        `json:"pairs,omitempty"`  // storms that were made without a change, and then with it
-	WithK  []stormRun        `json:"with_k,omitempty"` // storms from power-on, in which nodes load K first
+	Faults []stormRun        `json:"faults,omitempty"` // storms with a fault
+	Pairs  []stormRun        `json:"pairs,omitempty"`  // pairs of storms: without a change, and with it
+	WithK  []stormRun        `json:"with_k,omitempty"` // storms from power-on: nodes load kernel+initrd (K) first
 	Guests []guestRun        `json:"guests,omitempty"` // boots of emulated machines
-	Failed []stormRun        `json:"failed,omitempty"` // storms of rivals that came to nothing, and why
+	Failed []stormRun        `json:"failed,omitempty"` // rivals' storms that failed, with the reason
 }
 
 // stormRun is one storm. Times are in seconds, rates in bits per second, sizes in bytes.
@@ -52,7 +53,7 @@ type stormRun struct {
 	Release    string    `json:"release,omitempty"` // of Pando; "": not recorded
 	Why        string    `json:"why,omitempty"`     // it came to nothing; "": it did not
 	Fault      string    `json:"fault,omitempty"`
-	Pair       bool      `json:"-"` // it is one of two, and no run like others
+	Pair       bool      `json:"-"` // it is one of a pair and does not count as an ordinary run
 	Change     change    `json:"change,omitzero"`
 	System     string    `json:"system"`
 	Nodes      int       `json:"nodes"`
@@ -61,52 +62,52 @@ type stormRun struct {
 	Again      int       `json:"again"` // 0 for the first run of its kind
 	Began      time.Time `json:"began"`
 	Unit       float64   `json:"unit"`  // W/(eta B)
-	Think      float64   `json:"think"` // in units
+	Think      float64   `json:"think"` // in units of Unit
 	BootSet    int64     `json:"boot_set"`
 	Read       int64     `json:"read"`
 	RootSize   int64     `json:"root_size"`
-	// bytes that links counted around each frame; 0: none, as in the first labs
+	// bytes per frame that links counted in addition; 0: none, as in early results
 	Overhead int `json:"frame_overhead,omitempty"`
 	Segment  int `json:"segment,omitempty"` // data in the longest frame; 0: stamped
 
-	First        float64    `json:"t_first"` // the first node has booted
+	First        float64    `json:"t_first"` // when the first node had booted
 	Median       float64    `json:"t_p50"`
 	Last         float64    `json:"t_last"`
-	Complete     float64    `json:"t_set,omitempty"` // the last node had its boot set; 0: not known
-	ServerSent   int64      `json:"server_sent"`     // on its link, all frames
+	Complete     float64    `json:"t_set,omitempty"` // when the last node had its boot set; 0: unknown
+	ServerSent   int64      `json:"server_sent"`     // on the server's link, all frames
 	ServerCPU    float64    `json:"server_cpu"`
-	ServerMemory int64      `json:"server_memory"` // most resident
+	ServerMemory int64      `json:"server_memory"` // largest resident memory
 	Load         bench.Load `json:"load"`
-	Discarded    bool       `json:"discarded"`      // too busy
-	Tell         bool       `json:"tell,omitempty"` // the server knew the nodes, and has their timelines
-	K            *runK      `json:"k,omitempty"`    // nodes loaded K first; nil: they had it
+	Discarded    bool       `json:"discarded"`      // the machine was too busy
+	Tell         bool       `json:"tell,omitempty"` // nodes reported their boots, so that the server has timelines
+	K            *runK      `json:"k,omitempty"`    // K was part of the storm; nil: nodes had it already
 	Each         []nodeRun  `json:"each"`
 }
 
 // nodeRun is one node of a run.
 type nodeRun struct {
-	Killed   bool        `json:"killed,omitempty"` // by a fault: it has no times
-	Failed   string      `json:"failed,omitempty"` // why it did not boot, or what it read that was wrong; "": it did
-	K        *nodeK      `json:"k,omitempty"`      // that it loaded
-	Attached float64     `json:"attached"`         // its root can be read
+	Killed   bool        `json:"killed,omitempty"` // by a fault; it has no times then
+	Failed   string      `json:"failed,omitempty"` // why it did not boot, or which wrong bytes it read; "": success
+	K        *nodeK      `json:"k,omitempty"`      // how it loaded K
+	Attached float64     `json:"attached"`         // when its root was readable
 	Booted   float64     `json:"booted"`
-	Complete float64     `json:"complete,omitempty"` // all was there that a boot reads; 0: not known
-	Stalled  float64     `json:"stalled"`            // time in which the boot stood still for reads
+	Complete float64     `json:"complete,omitempty"` // when it had everything that a boot reads; 0: unknown
+	Stalled  float64     `json:"stalled"`            // total time of waits for reads
 	Wait99   float64     `json:"wait_p99"`
-	Link     int64       `json:"link"` // bytes that it received on its link, all frames
+	Link     int64       `json:"link"` // bytes received on its link, all frames
 	Taken    bench.Usage `json:"taken"`
 
-	Met bool `json:"met,omitempty"` // by a fault that kills peers: one of them had sent it something
-	// answers of bad peers that it waited for, early enough to be told of
+	Met bool `json:"met,omitempty"` // with a fault that kills peers: a killed peer had sent it something
+	// bad answers that it waited for, early enough to be reported
 	Spoiled  int            `json:"spoiled,omitempty"`
-	Waited   float64        `json:"waited,omitempty"`   // for one of them, at most, of those after the first ones
-	Timeline map[string]int `json:"timeline,omitempty"` // incidents that the server has of its boot, by kind
+	Waited   float64        `json:"waited,omitempty"`   // longest wait for one of them, except the first ones
+	Timeline map[string]int `json:"timeline,omitempty"` // number of incidents on its timeline at the server, by kind
 }
 
-// up reports whether the node booted, and read what it should.
+// up reports whether the node booted and read the right bytes.
 func (n nodeRun) up() bool { return !n.Killed && n.Booted > 0 && n.Failed == "" }
 
-// finish computes what follows from the nodes.
+// finish computes the results that follow from the nodes' times.
 func (r *stormRun) finish() error {
 	var times []float64
 	for _, n := range r.Each {
@@ -119,7 +120,7 @@ func (r *stormRun) finish() error {
 	}
 	slices.Sort(times)
 	if len(times) == 0 && r.failed() {
-		return nil // none has a time, and that is known
+		return nil // no node has a time
 	}
 	if len(times) == 0 || times[0] <= 0 {
 		return errors.New("a node has no time")
@@ -129,7 +130,7 @@ func (r *stormRun) finish() error {
 	return nil
 }
 
-// completed is when the last node had all that a boot reads; 0: of some it is not known.
+// completed returns when the last node had everything that a boot reads; 0: unknown for some node.
 func (r *stormRun) completed() (last float64) {
 	for _, n := range r.Each {
 		if n.Complete == 0 && !n.Killed {
@@ -140,7 +141,7 @@ func (r *stormRun) completed() (last float64) {
 	return last
 }
 
-// mean of a figure of all nodes.
+// mean returns the mean of a figure over all nodes.
 func (r stormRun) mean(of func(nodeRun) float64) float64 {
 	sum := 0.0
 	for _, n := range r.Each {
@@ -149,7 +150,7 @@ func (r stormRun) mean(of func(nodeRun) float64) float64 {
 	return sum / float64(len(r.Each))
 }
 
-// most of a figure of all nodes.
+// most returns the maximum of a figure over all nodes.
 func (r stormRun) most(of func(nodeRun) float64) float64 {
 	top := 0.0
 	for _, n := range r.Each {
@@ -158,15 +159,15 @@ func (r stormRun) most(of func(nodeRun) float64) float64 {
 	return top
 }
 
-// amplification is what the server sent in units of W.
+// amplification returns what the server sent, in units of W.
 func (r stormRun) amplification() float64 { return float64(r.ServerSent) / float64(r.BootSet) }
 
-// wire is what a node received on its link, of what it read.
+// wire returns the bytes that a node received on its link, divided by the bytes that it read.
 func (r stormRun) wire() float64 {
 	return r.mean(func(n nodeRun) float64 { return float64(n.Link) / float64(r.Read) })
 }
 
-// share is what came from peers, where that is known.
+// share returns the share that came from peers, if it is known.
 func (r stormRun) share() string {
 	for _, n := range r.Each {
 		if len(n.Taken.Received) > 0 {
@@ -176,7 +177,7 @@ func (r stormRun) share() string {
 	return "-"
 }
 
-// peers is the part of what all received that came from peers.
+// peers returns the share of all received bytes that came from peers.
 func (r stormRun) peers() float64 {
 	all := r.mean(func(n nodeRun) float64 { return sum(n.Taken.Received) })
 	if all == 0 {
@@ -193,7 +194,7 @@ func sum(by map[string]int64) float64 {
 	return float64(n)
 }
 
-// line is the run in one line, as it ends.
+// line describes the run in one line, for its end.
 func (r stormRun) line() string {
 	if r.Why != "" {
 		return fmt.Sprintf("%-8s N=%-4d %8s  FAILED: %s", r.System, r.Nodes, r.links(), r.Why)
@@ -245,7 +246,7 @@ func newReport(m *testbed.Material, s *Storm) *report {
 
 func (r *report) save(file string) error { return bench.SaveJSON(file, r) }
 
-// add keeps a run.
+// add appends a run to the list of its kind.
 func (r *report) add(x stormRun) {
 	all := &r.Runs
 	switch {
@@ -261,7 +262,7 @@ func (r *report) add(x stormRun) {
 	*all = append(*all, x)
 }
 
-// total is what all nodes received from a source, in bytes.
+// total returns what all nodes received from a source, in bytes.
 func (r stormRun) total(source string) float64 {
 	sum := int64(0)
 	for _, n := range r.Each {
@@ -270,5 +271,5 @@ func (r stormRun) total(source string) float64 {
 	return float64(sum)
 }
 
-// storms are all runs of daemons, of whatever kind.
+// storms returns all runs with daemons.
 func (r *report) storms() []stormRun { return slices.Concat(r.Runs, r.Faults, r.Pairs, r.WithK) }

@@ -13,8 +13,8 @@ import (
 	"pando/internal/lab/rivals"
 )
 
-// Each rival serves a small root that is a file system: what its client is given is the same, byte for byte, and
-// came over the links. One storm has all whose programs are here; a rival without is skipped.
+// Each rival serves a small file system. Its client gets the right bytes, over the links. One storm runs all rivals
+// whose programs are installed; others are skipped.
 func TestRivalsAttach(t *testing.T) {
 	needFull(t)
 	s, out := newTestStormOf(t, erofsRoot(t), "--nodes", "2", "--think", "0.1", "--systems", "chunks")
@@ -57,7 +57,7 @@ func TestRivalsAttach(t *testing.T) {
 	nothingLeft(t, s)
 }
 
-// attached checks the one run of a rival.
+// attached checks a rival's only run.
 func attached(t *testing.T, runs []stormRun) {
 	t.Helper()
 	if len(runs) != 1 || len(runs[0].Each) != 2 {
@@ -77,8 +77,8 @@ func attached(t *testing.T, runs []stormRun) {
 	}
 }
 
-// binWithHelpers has what is in bin, and the lab's helpers of rivals, made as `make bench-storm` does. What cannot
-// be made is not there.
+// binWithHelpers returns a directory with the programs of bin and the lab's helpers, made as by `make bench-storm`.
+// Helpers that cannot be made are missing.
 func binWithHelpers(t *testing.T, bin string) string {
 	t.Helper()
 	more := t.TempDir()
@@ -100,7 +100,7 @@ func binWithHelpers(t *testing.T, bin string) string {
 	return more
 }
 
-// erofsRoot is a file system with some files that compress to about a half, as an image has it.
+// erofsRoot makes a file system with some files that compress to about half.
 func erofsRoot(t *testing.T) []byte {
 	t.Helper()
 	for _, program := range []string{"mkfs.erofs", "fsck.erofs"} {

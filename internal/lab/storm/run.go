@@ -17,8 +17,8 @@ import (
 	"pando/internal/testkit"
 )
 
-// run does one run: all nodes power on at once, and stay up until the last one has booted. One in which nodes
-// failed comes with the error.
+// run makes one run: all nodes are switched on at once, and stay up until the last one has booted. If nodes failed, it
+// returns the run and an error.
 func (s *Storm) run(ctx context.Context, m *testbed.Material, j job) (r stormRun, err error) {
 	s.job = j
 	s.Programs = s.programs()
@@ -85,7 +85,7 @@ func (s *Storm) run(ctx context.Context, m *testbed.Material, j job) (r stormRun
 	return r, errors.Join(failed, err)
 }
 
-// prepare makes the nodes known to the server, where it is to know them.
+// prepare declares the nodes on the server, if the server has to know them.
 func (s *Storm) prepare(ctx context.Context, m *testbed.Material, j job, nodes []*node, r *stormRun) (err error) {
 	if s.tell || s.k {
 		if err := s.acquaint(ctx, m, nodes); err != nil {
@@ -106,7 +106,7 @@ func (s *Storm) prepare(ctx context.Context, m *testbed.Material, j job, nodes [
 	return nil
 }
 
-// newRun is a run that nothing is known of yet but what it is of.
+// newRun returns a run that has only its parameters.
 func (s *Storm) newRun(m *testbed.Material, j job) stormRun {
 	return stormRun{
 		Release:    cmp.Or(j.Release, s.release),
@@ -129,24 +129,24 @@ func (s *Storm) newRun(m *testbed.Material, j job) stormRun {
 	}
 }
 
-// count writes what changed between two looks.
+// count sets the differences between two looks.
 func (r *stormRun) count(before, after look) {
 	r.ServerSent = after.sent - before.sent
 	r.Load = before.ticks.Load(after.ticks, after.own-before.own)
-	r.ServerCPU = max(0, after.server-before.server) // a server that was started anew begins at 0
+	r.ServerCPU = max(0, after.server-before.server) // a restarted server begins at 0
 	r.ServerMemory = after.memory
 	r.Discarded = r.Load.TooBusy() != ""
 }
 
-// patience is how long a run may take: several times what the slowest system needs, which sends each node a whole image
-// compressed, and two minutes.
+// patience returns the time limit of a run: several times what the slowest system needs, which sends each node a whole
+// compressed image, plus two minutes.
 func patience(r stormRun) time.Duration {
 	most := max(r.Read, r.RootSize/3)
 	slowest := float64(r.Nodes)*float64(most)*8/(bench.Eta*float64(r.ServerRate)) + r.Think*r.Unit
 	return 2*time.Minute + time.Duration(3*slowest*float64(time.Second))
 }
 
-// nodesOf makes the nodes of a run, each with an empty directory.
+// nodesOf returns the nodes of a run, each with an empty directory.
 func (s *Storm) nodesOf(m *testbed.Material, j job) ([]*node, error) {
 	dir := filepath.Join(s.Dir, "nodes")
 	if err := os.RemoveAll(dir); err != nil {
@@ -194,14 +194,14 @@ func (s *Storm) look() (l look, err error) {
 
 type look struct {
 	sent   int64
-	server float64 // processor time of what serves
-	memory int64   // most of it that was resident
-	own    float64 // processor time of all of the lab
+	server float64 // processor time of the serving processes
+	memory int64   // their largest resident memory
+	own    float64 // processor time of the whole lab
 	ticks  bench.Ticks
 }
 
-// bootNodes boots all nodes and writes what they took into r. The first failure ends the run, but not one of a
-// fault: that is about the others, too.
+// bootNodes boots all nodes and stores their measurements in r. The first failure ends the run, except in a run with a
+// fault, which also shows how other nodes cope.
 func (s *Storm) bootNodes(ctx context.Context, m *testbed.Material, j job, nodes []*node, r *stormRun) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -225,7 +225,7 @@ func (s *Storm) bootNodes(ctx context.Context, m *testbed.Material, j job, nodes
 			switch {
 			case n.killed.Load():
 				r.Each[i] = nodeRun{Killed: true}
-			case up && ctx.Err() != nil: // it had booted when the others were given up
+			case up && ctx.Err() != nil: // it had booted before the run was cancelled
 			case err != nil:
 				errs[i] = fmt.Errorf("%s: %w", shortName(i), err)
 				if r.Fault == "" {
@@ -239,8 +239,8 @@ func (s *Storm) bootNodes(ctx context.Context, m *testbed.Material, j job, nodes
 	return r.ended(ctx, errs, struck)
 }
 
-// ended reports how a run went whose nodes are done. One of a fault that came to its end, be it by time, has what was
-// wrong with each node.
+// ended returns the error of a run whose nodes are done. A run with a fault that ended, even by its time limit, gets
+// the error of each node.
 func (r *stormRun) ended(ctx context.Context, errs []error, struck func() error) error {
 	if err := context.Cause(ctx); err != nil && (r.Fault == "" || !errors.Is(ctx.Err(), context.DeadlineExceeded)) {
 		return err
@@ -252,7 +252,7 @@ func (r *stormRun) ended(ctx context.Context, errs []error, struck func() error)
 	return errors.Join(failed, r.finish())
 }
 
-// boot is one node's boot. It calls stay when it has booted; its root goes away when that returns.
+// boot boots one node. It calls stay after the boot, and closes the root when stay returns.
 func (n *node) boot(
 	ctx context.Context,
 	sys bench.System,
@@ -281,14 +281,14 @@ func (n *node) boot(
 	}
 	closed := sync.OnceFunc(root.Close)
 	defer closed()
-	stop := context.AfterFunc(ctx, closed) // a read that waits ends with its root
+	stop := context.AfterFunc(ctx, closed) // a waiting read ends when its root is closed
 	defer stop()
 	out.Attached = time.Since(begin).Seconds()
 	if tells != nil {
 		if err := tells.attached(ctx); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, tells.end(ctx)) }() // while its root is there
+		defer func() { err = errors.Join(err, tells.end(ctx)) }() // while its root still exists
 	}
 	waits, err := n.Material.Replay(ctx, root, bursts, bench.Pause)
 	if err != nil {

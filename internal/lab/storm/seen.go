@@ -10,64 +10,66 @@ import (
 	"pando/internal/blockapi"
 )
 
-// whom says of which nodes it is wanted that they tell of a fault, among those that booted. One has to in any case.
+// whom says which of the booted nodes have to report a fault. At least one node always has to.
 type whom struct {
-	text string // for the page
+	text string // for the page of results
 	met  func(r stormRun, n nodeRun) bool
 }
 
 var (
-	// eachNode is for what no node can miss.
+	// eachNode is for faults that every node notices.
 	eachNode = whom{"each node", func(stormRun, nodeRun) bool { return true }}
 
-	// eachWaiting is for a server that goes when the storm is half of W/(eta B) old. No node has more than half of
-	// W then. Where the server's link is no faster than theirs, nor have all of them together, so each still asks
-	// for something that no peer has.
+	// eachWaiting is for a server that fails after half of W/(eta B). No node has more than half of W then. If the
+	// server's link is not faster than a node's, all nodes together do not have W either, so each node still requests
+	// something that no peer has.
 	eachWaiting = whom{
 		"each node, unless the server's link is faster than theirs",
 		func(r stormRun, _ nodeRun) bool { return r.ServerRate <= r.NodeRate },
 	}
 
-	// eachFed is for peers that vanish while much is to come: who was sent something by one watches it, as long as
-	// all nodes know all others.
+	// eachFed is for peers that vanish while much is still to be fetched. A node that got something from such a peer
+	// watches it, as long as all nodes know each other.
 	eachFed = whom{
 		"each node that one of them had sent something, of no more than a dozen",
 		func(r stormRun, n nodeRun) bool { return n.Met && len(r.Each) <= allKnown },
 	}
 
-	// oneWaiting is for peers that are silent from one moment on: only who waits for one just then meets that, and
-	// nobody else knows who does.
+	// oneWaiting is for peers that become silent. Only a node that waits for such a peer just then notices it, and the
+	// lab does not know which nodes do.
 	oneWaiting = whom{"one of those that waited for one of them", func(stormRun, nodeRun) bool { return false }}
 
-	// eachDeceived is for wrong bytes. Who begins later is told by the tracker whom to ask for nothing.
+	// eachDeceived is for wrong bytes. Nodes that begin later are told by the tracker which peers to avoid.
 	eachDeceived = whom{
 		"each node that dropped an answer",
 		func(_ stormRun, n nodeRun) bool { return n.Taken.Rejected > 0 },
 	}
 
-	// eachBroken is for peers that break off: they note whom it happened to. A run that was made before they did
-	// has nobody, and one has to tell.
+	// eachBroken is for peers that break off transfers. Such peers note the nodes to which they did that. Old results
+	// lack these notes; for them one node has to report.
 	eachBroken = whom{
 		"each node that waited for an answer that broke off",
 		func(_ stormRun, n nodeRun) bool { return n.Spoiled > 0 },
 	}
 
-	// eachSlowed is for slow peers. Where all links are full, an answer at a tenth of the speed comes about as soon
-	// as others do: a node can know only what was much slower than what it is used to.
+	// eachSlowed is for slow peers. If all links are full, an answer at a tenth of the speed takes about as long as
+	// others. So a node can notice only an answer that is much slower than it is used to.
 	eachSlowed = whom{
 		fmt.Sprintf("each node that waited for an answer for more than %d times as long as it usually does", slowTimes),
 		func(_ stormRun, n nodeRun) bool { return n.Taken.Usual > 0 && n.Waited > slowTimes*n.Taken.Usual },
 	}
 )
 
-// slowTimes is half as much again as what a node takes for slow: what is usual changes while it boots.
+// slowTimes is 1.5 times the factor from which a node considers an answer slow, because the usual duration changes
+// during a boot.
 const slowTimes = 6
 
-// allKnown is of how many nodes each knows all: a tracker names ten to each that joins, and who is named knows who
-// watches it.
+// allKnown is the number of nodes up to which every node knows all others: a tracker names ten peers to each node that
+// joins, and a named node knows which nodes watch it.
 const allKnown = 12
 
-// timeline is what a node put there, by kind: what the server has if nodes told it, else what its daemon had for it.
+// timeline returns the incidents of a node by kind: those that the server has if nodes report them, otherwise those of
+// the node's daemon.
 func (r stormRun) timeline(n nodeRun) map[string]int {
 	if r.Tell {
 		return n.Timeline
@@ -75,13 +77,13 @@ func (r stormRun) timeline(n nodeRun) map[string]int {
 	return n.Taken.Incidents
 }
 
-// tells reports whether a node's timeline has one of these kinds.
+// tells reports whether a node's timeline has an incident of one of these kinds.
 func (r stormRun) tells(n nodeRun, kinds []blockapi.IncidentKind) bool {
 	told := r.timeline(n)
 	return slices.ContainsFunc(kinds, func(k blockapi.IncidentKind) bool { return told[string(k)] > 0 })
 }
 
-// silent are the nodes of which it is wanted that they tell of the run's fault, and that did not.
+// silent returns the nodes that should have reported the run's fault and did not.
 func (r stormRun) silent() (out []int) {
 	f := findFault(r.Fault)
 	for i, n := range r.Each {
@@ -92,8 +94,7 @@ func (r stormRun) silent() (out []int) {
 	return out
 }
 
-// unseen says on which timelines the fault of a run is not that have to have it; "": on none, or it is nothing to
-// be told.
+// unseen says which timelines lack the fault of a run; "": none, or the fault need not be reported.
 func (r stormRun) unseen() string {
 	f := findFault(r.Fault)
 	if len(f.tells) == 0 {
@@ -112,7 +113,8 @@ func (r stormRun) unseen() string {
 	return "not on the timeline of " + strings.Join(names, ", ")
 }
 
-// told is what the nodes put on their timelines: how much of each kind, and how many of those that were not killed did.
+// told describes the incidents that nodes reported: how many of each kind, and by how many of the nodes that were not
+// killed.
 func (r stormRun) told() string {
 	events, nodes, all := map[string]int{}, map[string]int{}, 0
 	for _, n := range r.Each {
@@ -136,7 +138,7 @@ func (r stormRun) told() string {
 	return strings.Join(out, "; ")
 }
 
-// meet notes which nodes had something of those that were killed.
+// meet records which nodes had received something from killed nodes.
 func (r *stormRun) meet(nodes []*node) {
 	for _, killed := range nodes {
 		for i := range r.Each {

@@ -7,18 +7,18 @@ import (
 	"pando/internal/bench"
 )
 
-// What a node of a run may be.
+// The kinds of nodes in a run.
 var (
 	tellsOf = func(kind string) nodeRun { return nodeRun{Booted: 5, Timeline: map[string]int{kind: 1}} }
 	silent  = nodeRun{
 		Booted: 5,
 		Taken:  bench.Usage{Incidents: map[string]int{"cache-failed": 1}},
-	} // and the server does not know
+	} // the incident is not on the server
 	killed = nodeRun{Killed: true}
 	missed = nodeRun{Failed: "it did not boot"}
 )
 
-// A fault is seen when each node tells that has to, and one in any case. The verdict names those that do not.
+// A fault is seen if every node reports it that has to, and at least one. The result names the nodes that do not.
 func TestFaultIsSeen(t *testing.T) {
 	fed, deceived, broken, patient := silent, silent, silent, silent
 	fed.Met, deceived.Taken.Rejected, broken.Spoiled = true, 2, 1
@@ -44,7 +44,7 @@ func TestFaultIsSeen(t *testing.T) {
 		{"peers-killed", "on no timeline", []nodeRun{killed, silent}},
 		{"corrupt-peer", "", []nodeRun{tellsOf("peer-banned"), silent}},
 		{"endless-peer", "not on the timeline of node 1", []nodeRun{tellsOf("peer-banned"), deceived}},
-		// as in runs of before, in which nobody noted whom bad peers met
+		// old results, without notes of bad peers
 		{"slow-peer", "", []nodeRun{silent, tellsOf("peer-left"), silent}},
 		{"slow-peer", "", []nodeRun{tellsOf("peer-failed"), patient, broken}},
 		{"slow-peer", "not on the timeline of node 0", []nodeRun{slowed, tellsOf("peer-failed")}},
@@ -63,8 +63,7 @@ func TestFaultIsSeen(t *testing.T) {
 	}
 }
 
-// A server whose link is faster than those of the nodes may have sent all that is to be sent when it is lost: not
-// every node has to miss it then.
+// A server with a faster link than the nodes may have sent everything before it fails, so not every node has to notice.
 func TestServerThatSentAll(t *testing.T) {
 	r := stormRun{
 		Fault:      "tracker-lost",
@@ -78,7 +77,7 @@ func TestServerThatSentAll(t *testing.T) {
 	}
 }
 
-// What nodes told is counted, and who did.
+// The incidents on timelines are counted, and the nodes that reported them.
 func TestTold(t *testing.T) {
 	r := stormRun{
 		Tell: true,
@@ -97,7 +96,7 @@ func TestTold(t *testing.T) {
 	}
 }
 
-// Each fault that has to be told of says by whom.
+// Each fault that has to be reported says by which nodes.
 func TestFaultsSayWhoTells(t *testing.T) {
 	for _, f := range faults() {
 		if (len(f.tells) > 0) != (f.of.text != "" && f.of.met != nil) {

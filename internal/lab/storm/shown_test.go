@@ -15,14 +15,14 @@ import (
 	"pando/internal/testkit"
 )
 
-// How large the storm is that is looked at.
+// The size of the storm on the dashboard.
 const (
 	shownNodes  = 12
 	shownBlocks = 16384 // of its root: 64 MiB
 )
 
-// TestStormIsShown: a storm of real block daemons is on the dashboard of the server that fed them, while it goes on
-// and after: every node on one clock, what the server sent and its disk did in each second, who fed whom.
+// TestStormIsShown: a storm of real block daemons is shown on the server's dashboard during it and afterwards: every
+// node on one clock, what the server sent and read from disk in each second, and which node sent to which.
 func TestStormIsShown(t *testing.T) {
 	needFull(t)
 	s, out := newTestStormOf(
@@ -56,8 +56,7 @@ func TestStormIsShown(t *testing.T) {
 	nothingLeft(t, s)
 }
 
-// forgetCached has the kernel forget what it has in memory of the files below a directory, so that a disk has to
-// read them.
+// forgetCached drops the files below a directory from the page cache, so that they are read from disk.
 func forgetCached(t *testing.T, dir string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -79,7 +78,7 @@ func forgetCached(t *testing.T, dir string) {
 	}
 }
 
-// lookAtStorm opens the page of the storm that has just been.
+// lookAtStorm opens the page of the last storm.
 func (s *Storm) lookAtStorm(ctx context.Context, t *testing.T) {
 	token, err := s.Site.API.CreateToken(ctx, api.TokenCreate{Name: "desk"})
 	if err != nil {
@@ -91,7 +90,7 @@ func (s *Storm) lookAtStorm(ctx context.Context, t *testing.T) {
 	path := v.Run(`document.querySelector('a[href^="/storm"]').getAttribute("href")`)
 	v.Open(path)
 	v.Until(`document.getElementById("pulse").textContent === "live"`)
-	// The last seconds are recorded when nothing has been sent for a while; the page is told by the tick of its clock.
+	// The last seconds are recorded after a pause; the page reads them at the next tick of its clock.
 	v.Until(`document.querySelector("h1").textContent.startsWith("` + fmt.Sprint(shownNodes) + `")`)
 	v.Until(`document.body.innerText.includes("The server sends")`)
 	s.checkStorm(t, v)
@@ -113,7 +112,7 @@ func (s *Storm) lookAtStorm(ctx context.Context, t *testing.T) {
 	v.Quiet("a storm of daemons")
 }
 
-// checkStorm compares what the page says with what the lab knows.
+// checkStorm compares the page with the lab's own results.
 func (s *Storm) checkStorm(t *testing.T, v *testkit.Visit) {
 	for what, script := range map[string]string{
 		"a line for every node": `document.querySelectorAll("svg.lines g").length === ` +

@@ -10,7 +10,7 @@ import (
 	"pando/internal/sim"
 )
 
-// writeSim writes the storms that the simulator is compared with: those of all of Pando, and of unicast, that count.
+// writeSim writes the valid storms of complete Pando and of unicast, with which the simulator is compared.
 func (s *Storm) writeSim() error {
 	var out sim.Lab
 	for _, file := range s.from {
@@ -32,11 +32,11 @@ func (s *Storm) writeSim() error {
 	return bench.SaveJSON(s.sim, out)
 }
 
-// workMost is the part of a storm that its nodes may work for: the simulator leaves processors out. One desktop at
-// 70 Mb/s, which takes 1.49 W/(eta B), works for 13 % of that; at 8 Mb/s it takes 1.02.
+// workMost is the largest share of a storm that its nodes may work for, because the simulator does not model
+// processors.
 const workMost = 0.1
 
-// labStorms are the runs that count, in the simulator's terms.
+// labStorms converts the runs that count to the simulator's form.
 func (r *report) labStorms() (out []sim.LabStorm) {
 	for _, x := range slices.Concat(r.Runs, r.WithK) {
 		work := x.mean(func(n nodeRun) float64 { return n.Taken.CPU })
@@ -48,7 +48,7 @@ func (r *report) labStorms() (out []sim.LabStorm) {
 	return out
 }
 
-// labStorm is a run of a boot pack of so many pieces in the simulator's terms.
+// labStorm converts a run to the simulator's form. pieces is the number of pieces of its boot pack.
 func (r stormRun) labStorm(pieces int) sim.LabStorm {
 	l := sim.LabStorm{
 		Nodes:      r.Nodes,
@@ -67,7 +67,7 @@ func (r stormRun) labStorm(pieces int) sim.LabStorm {
 	return l
 }
 
-// unicastName is the step that has all but peers.
+// unicastName is the name of the step that has everything except peers.
 const unicastName = "prefetch"
 
 func seconds(s float64) time.Duration {

@@ -18,46 +18,45 @@ import (
 	"pando/internal/trace"
 )
 
-// Storm is one measurement: many nodes boot at once on slow links, and how long that takes is compared with what the
-// links allow.
+// Storm is one measurement: many nodes boot at once on slow links, and the time is compared with what the links allow.
 type Storm struct {
 	testbed.Testbed
 	rivals       []bench.System
-	kernelRivals []bench.KernelRival // of emulated machines
+	kernelRivals []bench.KernelRival // for emulated machines
 
 	nodes  []int
 	wanted []string // systems to measure
 	runs   int
 	think  float64
-	rate   testkit.Rate  // of a node's link; 0: as fast as this machine can tell
-	uplink testkit.Rate  // of the server's link; 0: as a node's
-	busy   bool          // keep runs of a machine that was too busy
-	full   bool          // the long form
-	guests int           // emulated machines that boot instead
-	skew   time.Duration // how wrong their clocks are, in turn ahead and behind
-	faults []string      // what goes wrong, a run each
-	change change        // that each run is made without, and then with
-	// directory of another build's programs, which make the first run of each pair; "": none
+	rate   testkit.Rate  // of a node's link; 0: the fastest that this machine can measure
+	uplink testkit.Rate  // of the server's link; 0: like a node's
+	busy   bool          // keep runs although the machine was too busy
+	full   bool          // print the long form
+	guests int           // number of emulated machines to boot instead of daemons
+	skew   time.Duration // error of their clocks, alternately ahead and behind
+	faults []string      // faults to cause, one in each run
+	change change        // difference between the runs of a pair
+	// directory of another build's programs, for the first run of each pair; "": none
 	against        string
 	againstRelease string
-	release        string   // of the programs beside this one
+	release        string   // release of the programs beside this one
 	k              bool     // nodes load kernel and initramfs first, as firmware does
-	tell           bool     // nodes are known to the server, and tell it of their boots
-	sim            string   // file to write from results for the simulator, instead of measuring
+	tell           bool     // the server knows the nodes, and they report their boots
+	sim            string   // file to write for the simulator from results, instead of measuring
 	from           []string // results that --sim reads
 
-	command string // as it can be given again
+	command string // command line that repeats the measurement
 
-	job     job // that runs
+	job     job // the present run
 	disks   *cacheDisks
-	served  bench.Served // what serves a rival's nodes, while it runs
+	served  bench.Served // a rival's server during a run
 	account *bench.Account
-	ready   func() // is called before a run, when all is ready; nil: nothing is to do
-	// is called when all is measured, while the server runs; nil: nothing is to do
+	ready   func() // called before a run, when everything is ready; may be nil
+	// called after all measurements, while the server runs; may be nil
 	after func(ctx context.Context) error
 }
 
-// New takes the arguments of `pando-lab storm`.
+// New parses the arguments of `pando-lab storm`.
 func New(o bench.Others, args []string, stdout, stderr io.Writer) (*Storm, error) {
 	s := &Storm{rivals: o.Systems, kernelRivals: o.Kernel}
 	s.Place, s.Beside = bench.Place{Out: stdout, Err: stderr}, s.filesBeside
@@ -81,7 +80,7 @@ func New(o bench.Others, args []string, stdout, stderr io.Writer) (*Storm, error
 	return s, err
 }
 
-// check completes the flags and says what is wrong with them.
+// check completes the flags, and returns an error for wrong ones.
 func (s *Storm) check() error {
 	if len(s.nodes) == 0 {
 		s.nodes = []int{1, 10, 40}
@@ -127,7 +126,7 @@ func (s *Storm) check() error {
 	return nil
 }
 
-// wantsRival reports whether a system is to be measured that is not Pando's.
+// wantsRival reports whether a system that is not Pando's is measured.
 func (s *Storm) wantsRival() bool {
 	return slices.ContainsFunc(s.wanted, func(name string) bool { return !slices.Contains(names(own()), name) })
 }
@@ -145,7 +144,7 @@ func numbersOf(out *[]int) func(string) error {
 	}
 }
 
-// Measure is the whole of it. Whatever happens nothing is left running.
+// Measure runs the whole measurement. It leaves nothing running, even after an error.
 func (s *Storm) Measure(ctx context.Context) (err error) {
 	if len(s.from) == 0 {
 		s.from = []string{filepath.Join(s.Dir, "storm.json")}
@@ -184,7 +183,7 @@ func (s *Storm) Measure(ctx context.Context) (err error) {
 	return s.runAll(ctx, m)
 }
 
-// runAll makes all runs. What was measured is on disk after each.
+// runAll makes all runs. It saves the results after each run.
 func (s *Storm) runAll(ctx context.Context, m *testbed.Material) error {
 	rep := newReport(m, s)
 	if err := s.Star.Acquaint(); err != nil {
@@ -222,8 +221,8 @@ func (s *Storm) runAll(ctx context.Context, m *testbed.Material) error {
 	return failed
 }
 
-// runPlan makes the runs one after the other. One that is kept though it failed does not keep the others from being
-// made; any other failure does: then not all is done.
+// runPlan makes the runs one after the other. A failed run that is kept does not stop the others. Any other failure
+// does; done is false then.
 func (s *Storm) runPlan(ctx context.Context, m *testbed.Material, rep *report) (done bool, failed error) {
 	p := newPace(m.BootSet)
 	for _, j := range s.plan() {
@@ -246,12 +245,12 @@ func (s *Storm) runPlan(ctx context.Context, m *testbed.Material, rep *report) (
 	return true, failed
 }
 
-// mostTries is how often a run is made that was discarded.
+// mostTries is how often a run is made if it is discarded each time.
 const mostTries = 3
 
-// runUntilGood makes a run, and makes it again when the machine was too busy: slower, if that was the run itself.
-// One that nodes failed in is kept as that, and so is a rival's that came to nothing, and a fault for which the
-// machine was always too busy.
+// runUntilGood makes a run, and repeats it if the machine was too busy, on slower links if the run itself was the load.
+// Three kinds of runs are kept as failed: those in which nodes failed, a rival's that measured nothing, and those with
+// a fault for which the machine was too busy each time.
 func (s *Storm) runUntilGood(ctx context.Context, m *testbed.Material, rep *report, p *pace, j job) error {
 	for range mostTries {
 		s.choose(p, &j)
@@ -289,14 +288,14 @@ type job struct {
 	Node    testkit.Rate // of a node's link
 	Server  testkit.Rate
 	Fault   string
-	Pair    bool   // it is one of two
+	Pair    bool   // it is one of a pair
 	Bin     string // directory of the programs; "": those beside this one
 	Release string // of those in Bin
 	Change  change
-	Again   int // how often this was done before
+	Again   int // number of earlier runs of this kind
 }
 
-// choose sets the links of a run.
+// choose sets the rates of a run's links.
 func (s *Storm) choose(p *pace, j *job) {
 	j.Node, j.Server = s.rate, s.uplink
 	if j.Node == 0 {
@@ -307,7 +306,7 @@ func (s *Storm) choose(p *pace, j *job) {
 	}
 }
 
-// most is the largest number of nodes that a system is measured with.
+// most returns the largest number of nodes for a system.
 func (s *Storm) most(system string) int {
 	n := slices.Max(s.nodes)
 	if most := s.system(system).Most; most > 0 {
@@ -316,7 +315,7 @@ func (s *Storm) most(system string) int {
 	return n
 }
 
-// plan lists the runs. Rates are chosen when it comes to it.
+// plan lists the runs. Their rates are chosen later.
 func (s *Storm) plan() []job {
 	if len(s.faults) > 0 {
 		return s.planFaults()
@@ -327,8 +326,8 @@ func (s *Storm) plan() []job {
 	return s.planStorms()
 }
 
-// planStorms lists, of each number of nodes, the largest first, all systems in turn, so that what changes on the
-// machine meanwhile meets all of them.
+// planStorms lists the runs: for each number of nodes, the largest first, all systems in turn, so that changes on the
+// machine affect all systems.
 func (s *Storm) planStorms() (out []job) {
 	for again := range s.runs {
 		for _, n := range descending(s.nodes) {

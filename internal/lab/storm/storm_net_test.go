@@ -17,16 +17,16 @@ import (
 	"pando/internal/testkit"
 )
 
-// testRoot is the raw size of the small root, in blocks.
+// testRoot is the size of the small root, in blocks.
 const testRoot = 1024
 
-// newTestStorm is a storm over a data directory with one small version and one recorded boot of it.
+// newTestStorm returns a storm with a data directory that has one small version and one recorded boot.
 func newTestStorm(t *testing.T, args ...string) (*Storm, *bytes.Buffer) {
 	t.Helper()
 	return newTestStormOf(t, smallRoot(testRoot), args...)
 }
 
-// newTestStormOf has a root of such bytes, whole chunks.
+// newTestStormOf is newTestStorm with the given root, which is whole chunks.
 func newTestStormOf(t *testing.T, root []byte, args ...string) (*Storm, *bytes.Buffer) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -64,7 +64,7 @@ func newTestStormOf(t *testing.T, root []byte, args ...string) (*Storm, *bytes.B
 	return s, &out
 }
 
-// smallRoot is a root of so many blocks that compresses to about a half, with some chunks of zeros.
+// smallRoot returns a root that compresses to about half, with some chunks of zeros.
 func smallRoot(blocks int) []byte {
 	r := rand.New(rand.NewPCG(5, 6))
 	root := make([]byte, blocks*chunk.BlockSize)
@@ -76,8 +76,8 @@ func smallRoot(blocks int) []byte {
 	return root
 }
 
-// Two nodes, each way: the real server, real links, a real block daemon for each node. Every byte is compared, and each
-// node's bytes are among those that left the server.
+// Two nodes boot by each step of Pando, with a real server, links and block daemons. Every byte is compared, and the
+// server sent the bytes that the nodes received from it.
 func TestStormOfTwo(t *testing.T) {
 	s, out := newTestStorm(t, "--nodes", "2", "--think", "0.1", "--systems", strings.Join(names(own()), ","))
 	if err := s.Measure(t.Context()); err != nil {
@@ -120,8 +120,7 @@ func TestStormOfTwo(t *testing.T) {
 	nothingLeft(t, s)
 }
 
-// Programs of rivals read the same root over the same links, whatever it is: TestRivalsAttach has all of them, and
-// a file system.
+// Rivals' programs read the same root over the same links. TestRivalsAttach runs all of them, with a file system.
 func TestStormOfRivals(t *testing.T) {
 	needFull(t)
 	s, out := newTestStorm(t, "--nodes", "1,20", "--think", "0.1", "--systems", "chunks")
@@ -148,14 +147,14 @@ func TestStormOfRivals(t *testing.T) {
 	nothingLeft(t, s)
 }
 
-// A boot that cannot succeed ends the storm, and so does Ctrl-C; neither leaves anything behind.
+// A boot that cannot succeed, or Ctrl-C, ends the storm and leaves nothing behind.
 func TestStormThatFailsLeavesNothing(t *testing.T) {
 	s, out := newTestStorm(t, "--nodes", "1", "--systems", "chunks", "--think", "1000", "--rate", "1mbit")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	begun := make(chan error, 1)
 	go func() { begun <- s.Measure(ctx) }()
-	waitFor(t, func() bool { // the daemon is there
+	waitFor(t, func() bool { // the daemon runs
 		_, err := os.Stat(filepath.Join(s.Dir, "nodes", "0", "block.sock"))
 		return err == nil
 	})
@@ -179,7 +178,7 @@ func waitFor(t *testing.T, good func() bool) {
 	}
 }
 
-// nothingLeft fails the test when namespaces or processes of the storm are still there.
+// nothingLeft fails the test if namespaces or processes of the storm remain.
 func nothingLeft(t *testing.T, s *Storm) {
 	t.Helper()
 	for _, n := range append(s.Star.Nodes, s.Star.Server) {
@@ -200,7 +199,7 @@ func nothingLeft(t *testing.T, s *Storm) {
 
 func others() bench.Others { return bench.Others{Systems: rivals.All(), Kernel: rivals.Kernel()} }
 
-// needFull skips a test that takes tens of seconds unless everything is to be tested.
+// needFull skips a test that takes tens of seconds, unless PANDO_FULL is set.
 func needFull(t *testing.T) {
 	t.Helper()
 	if os.Getenv("PANDO_FULL") == "" {

@@ -39,7 +39,7 @@ func TestStormFlags(t *testing.T) {
 	for _, args := range [][]string{{"--nodes", "0"}, {"--nodes", "1,x"}, {"--rate", "fast"},
 		{"--systems", "carrier-pigeon"}, {"--runs", "0"},
 		{"--think", "-1"}, {"rest"},
-		// A trace in a file knows no marks.
+		// a trace in a file has no marks
 		{"--systems", "chunks", "--until", "browser", "--reads", "file"}} {
 		var told bytes.Buffer
 		if _, err := New(others(), args, io.Discard, &told); err == nil || told.Len() == 0 {
@@ -48,8 +48,8 @@ func TestStormFlags(t *testing.T) {
 	}
 }
 
-// All systems are measured before the next number of nodes, the largest first, and again in the next round. A rival
-// is not measured with more nodes than it is good for.
+// All systems are measured before the next number of nodes, the largest first, and again in the next round. A rival is
+// measured with at most its own largest number.
 func TestStormPlanAlternates(t *testing.T) {
 	s := &Storm{rivals: rivals.All(), nodes: []int{1, 20, 10}, wanted: []string{"prefetch", "nbd"}, runs: 2}
 	var got []string
@@ -74,7 +74,7 @@ func TestRoundRate(t *testing.T) {
 	}
 }
 
-// storms are runs with round figures: W is 1 MB, a boot reads 4 MB.
+// storms returns runs with round figures: W is 1 MB, a boot reads 4 MB.
 func storms() *report {
 	one := stormRun{
 		System:     "pack",
@@ -134,7 +134,7 @@ func TestStormFigures(t *testing.T) {
 	}
 }
 
-// A storm ratio whose one node had a link of another rate is marked, and one of the same rate is not.
+// The ratio to a single node is marked if that node's link had another rate.
 func TestStormRatioOfAnotherRate(t *testing.T) {
 	r := storms()
 	r.Runs[0].NodeRate, r.Runs[1].NodeRate = 2e6, 1e6
@@ -148,7 +148,7 @@ func TestStormRatioOfAnotherRate(t *testing.T) {
 	}
 }
 
-// What was discarded has no figures in the table, unless they are asked for, and then a mark.
+// The table omits figures of discarded runs; with --busy it shows them with a mark.
 func TestStormTable(t *testing.T) {
 	r := storms()
 	text := r.table(false)
@@ -184,7 +184,7 @@ func TestStormTable(t *testing.T) {
 	}
 }
 
-// Of an even number of runs the slower of the two in the middle counts.
+// Of an even number of runs the slower of the two in the middle is the median.
 func TestTypical(t *testing.T) {
 	r := &report{}
 	for i, last := range []float64{4, 1, 3, 2, 5} {

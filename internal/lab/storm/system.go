@@ -12,10 +12,10 @@ import (
 	"pando/internal/testkit"
 )
 
-// systems are all that can be measured.
+// systems returns all systems that can be measured.
 func (s *Storm) systems() []bench.System { return append(own(), s.rivals...) }
 
-// own are the steps of Pando: what each of them buys, added to those before.
+// own returns the steps of Pando. Each step adds one feature, so that its effect is measured.
 func own() []bench.System {
 	return []bench.System{
 		{
@@ -46,7 +46,7 @@ func own() []bench.System {
 	}
 }
 
-// steps are how far nodes go with each of them.
+// steps maps the names of Pando's steps to the features that nodes use.
 func steps() map[string]testbed.Step {
 	return map[string]testbed.Step{
 		"chunks":   {},
@@ -56,8 +56,8 @@ func steps() map[string]testbed.Step {
 	}
 }
 
-// serveSystem starts what a run needs. For Pando's own systems the server is started anew: its tracker forgets the run
-// before, and it is told what its link is, since it admits nodes by that.
+// serveSystem starts the servers of a run. Pando's server is restarted, so that its tracker has no peers of the last
+// run. It is told the rate of its link, because admission depends on it.
 func (s *Storm) serveSystem(ctx context.Context, m *testbed.Material) (stop func(), err error) {
 	s.served = bench.Served{}
 	if _, ours := steps()[s.job.System]; ours {
@@ -82,7 +82,7 @@ func (s *Storm) serveSystem(ctx context.Context, m *testbed.Material) (stop func
 	}, nil
 }
 
-// attach makes the root of a system that can be read, on the node. What it took is in the root.
+// attach attaches the root of a system on the node. The root has the measurements.
 func (n *node) attach(ctx context.Context, sys bench.System) (bench.Root, error) {
 	if step, ours := steps()[sys.Name]; ours {
 		root, err := n.Attach(ctx, step)
@@ -95,8 +95,8 @@ func (n *node) attach(ctx context.Context, sys bench.System) (bench.Root, error)
 	return sys.Attach(ctx, bench.Client{Net: n.Net, Dir: n.Dir, Bin: n.Bin, Image: n.Material.Image})
 }
 
-// filesBeside makes the squashfs, where a rival wants it: it takes all processors for a minute or two, and an
-// emulated machine that is recorded leaves one of them.
+// filesBeside makes the squashfs, if a rival needs it. This uses all processors for a minute or two, while recording an
+// emulated machine leaves one idle.
 func (s *Storm) filesBeside(ctx context.Context, m *testbed.Material) error {
 	wants := func(name string) bool { return slices.Contains(s.system(name).Programs, bench.MakesSquashfs) }
 	if !slices.ContainsFunc(s.wanted, wants) {
@@ -127,26 +127,26 @@ type node struct {
 	testbed.Node
 	index  int
 	link   *testkit.Star
-	killed atomic.Bool  // by a fault
-	daemon atomic.Int64 // process id of its block daemon; 0: none
-	before int64        // bytes that it had received before it was switched on
-	tells  bool         // the server knows it, and hears how far it is
-	rate   testkit.Rate // that it tells of its link; 0: nothing
+	killed atomic.Bool  // killed by a fault
+	daemon atomic.Int64 // process id of its block daemon; 0: it does not run
+	before int64        // bytes that it had received before power-on
+	tells  bool         // the server knows it, and it reports its boot
+	rate   testkit.Rate // rate that it reports for its link; 0: none
 	loads  bool         // it loads kernel and initramfs before its root
-	ahead  *telling     // it has its kernel and initramfs before the storm begins; nil: not
-	bootID fleet.BootID // as the server names it; "": it does not
+	ahead  *telling     // set if it loaded kernel and initramfs before the storm
+	bootID fleet.BootID // its boot at the server; "": the server does not know it
 }
 
 // shortName names a node in messages.
 func shortName(i int) string { return "node " + strconv.Itoa(i) }
 
-// received is what came over the node's link since it was switched on.
+// received returns the bytes received on the node's link since power-on.
 func (n *node) received() (int64, error) {
 	now, err := n.link.NodeReceived(n.index)
 	return now - n.before, err
 }
 
-// bestName is the system that has all of Pando.
+// bestName returns the name of the step with all features of Pando.
 func bestName() string {
 	all := own()
 	return all[len(all)-1].Name

@@ -12,7 +12,7 @@ import (
 	"pando/internal/testkit"
 )
 
-// kind is what runs are alike in.
+// kind has the parameters that equal runs share.
 type kind struct {
 	nodes  int
 	system string
@@ -28,7 +28,7 @@ func (r stormRun) kind() kind {
 	return k
 }
 
-// links reports how fast they are.
+// links describes the rates of a run's links.
 func (r stormRun) links() string {
 	text := testkit.Rate(r.NodeRate).String()
 	if k := r.kind(); k.server != 0 {
@@ -37,8 +37,8 @@ func (r stormRun) links() string {
 	return text
 }
 
-// kinds are all, systems in the order in which they are listed, small numbers of nodes first, and of those the
-// fastest links.
+// kinds returns all kinds: systems in the order of their list, then small numbers of nodes first, then the fastest
+// links first.
 func (r *report) kinds() (out []kind) {
 	for _, x := range r.Runs {
 		if k := x.kind(); !slices.Contains(out, k) {
@@ -62,7 +62,7 @@ func (r *report) kinds() (out []kind) {
 	return out
 }
 
-// of returns the runs of a kind, quickest first.
+// of returns the runs of a kind, the fastest first.
 func (r *report) of(k kind, discarded bool) (out []stormRun) {
 	for _, x := range r.Runs {
 		if x.kind() == k && (discarded || !x.Discarded) {
@@ -73,8 +73,8 @@ func (r *report) of(k kind, discarded bool) (out []stormRun) {
 	return out
 }
 
-// typical is the median run of a kind; false: all were discarded. Of an even number it is the slower of the two in
-// the middle: a run that there was, and none that flatters.
+// typical returns the median run of a kind; false: all runs were discarded. Of an even number it is the slower of the
+// two in the middle, so that it is a real run and not a flattering one.
 func (r *report) typical(k kind, busy bool) (stormRun, bool) {
 	runs := r.of(k, busy)
 	if len(runs) == 0 {
@@ -83,11 +83,11 @@ func (r *report) typical(k kind, busy bool) (stormRun, bool) {
 	return runs[len(runs)/2], true
 }
 
-// units is how long the last node took, in W/(eta B).
+// units returns the duration of the last node's boot, in W/(eta B).
 func (r stormRun) units() float64 { return r.Last / r.Unit }
 
-// like is the median run of so many nodes on links of the rate of a kind, or the one that is nearest to it. The
-// server's link is as fast as that of the kind.
+// like returns the median run with the same system, number of nodes and server rate as k, on links of k's rate or the
+// nearest rate.
 func (r *report) like(k kind, busy bool) (best stormRun, ok bool) {
 	far := func(rate int64) float64 { return math.Abs(math.Log(float64(rate+1) / float64(k.rate+1))) }
 	for _, other := range r.kinds() {
@@ -99,8 +99,8 @@ func (r *report) like(k kind, busy bool) (best stormRun, ok bool) {
 	return best, ok
 }
 
-// Alone returns t_one, how long one node takes by itself, in W/(eta B), and the rate of the link on which that was
-// measured: of the same kind, if there is one. 0: not known.
+// Alone returns how long one node takes by itself (t_one), in W/(eta B), and the rate of the link on which that was
+// measured. It prefers the rate of the kind. 0: unknown.
 func (r *report) Alone(k kind, busy bool) (units float64, rate int64) {
 	one, ok := r.like(kind{1, k.system, k.rate, k.server}, busy)
 	if !ok {
@@ -109,11 +109,11 @@ func (r *report) Alone(k kind, busy bool) (units float64, rate int64) {
 	return one.units(), one.NodeRate
 }
 
-// scaledMark stands before what follows from a run on links of another rate. A node that is alone on a fast link is
-// slower in W/(eta B), because it works and pauses meanwhile: a storm on slow links may seem quicker than one node.
+// scaledMark marks values that come from a run on links of another rate. A single node on a fast link is slower in
+// W/(eta B), because its work and pauses count more, so a storm on slow links may seem faster than one node.
 const scaledMark = "~"
 
-// scaledText reports what the mark means, below a table that has it.
+// scaledText explains the mark below a table that has it.
 func scaledText(rows []bench.Row) string {
 	for _, x := range rows {
 		if slices.ContainsFunc(x, func(cell string) bool { return strings.HasPrefix(cell, scaledMark) }) {
@@ -142,8 +142,7 @@ var heads = bench.Row{
 	"machine",
 }
 
-// rows are the median run of each system and number of nodes. busy: discarded runs, too, with
-// a mark.
+// rows returns the median run of each system and number of nodes. With busy it includes discarded runs, marked.
 func (r *report) rows(busy bool) (out []bench.Row) {
 	for _, k := range r.kinds() {
 		m, ok := r.typical(k, busy)
@@ -158,7 +157,7 @@ func (r *report) rows(busy bool) (out []bench.Row) {
 	return out
 }
 
-// row is the line of a kind: its median run, and how far the others that count are from it.
+// row returns the line of a kind: its median run m, and the range of the other valid runs.
 func (r *report) row(m stormRun, good []stormRun, all int, busy bool) bench.Row {
 	name, one, ratio, units := m.System, "-", "-", fmt.Sprintf("%.2f", m.units())
 	if m.Discarded {
@@ -199,7 +198,7 @@ func (r *report) row(m stormRun, good []stormRun, all int, busy bool) bench.Row 
 	}
 }
 
-// table is for the terminal.
+// table returns the table for the terminal.
 func (r *report) table(busy bool) string {
 	var out strings.Builder
 	rows := r.rows(busy)

@@ -23,8 +23,8 @@ import (
 	"pando/internal/trace"
 )
 
-// telling is a node that the server knows: it asks for its boot as iPXE does, loads kernel and initramfs, says
-// hello, and tells how far it is as the agent does. So its storm is on the dashboard.
+// telling is a node that the server knows: it requests its boot script as iPXE does, loads kernel and initramfs,
+// registers, and reports its progress as the agent does. So the dashboard shows its storm.
 type telling struct {
 	n       *node
 	mac     fleet.MAC
@@ -32,14 +32,14 @@ type telling struct {
 	config  api.BootConfig
 	session string
 	version fleet.Digest
-	init    time.Time // kernel and initramfs were loaded: zero of its clock
+	init    time.Time // when kernel and initramfs were loaded: zero of its clock
 	agent   *agent.Alone
 }
 
-// tellingName is the node of a number.
+// tellingName returns the name of the node with index i.
 func tellingName(i int) string { return fmt.Sprintf("pc%03d", i+1) }
 
-// acquaint makes the storm's nodes known to the server, half of them in a room of their own, and has them boot its
+// acquaint declares the storm's nodes on the server, half of them in another room, and makes them boot the storm's
 // version.
 func (s *Storm) acquaint(ctx context.Context, m *testbed.Material, nodes []*node) error {
 	name := s.Image
@@ -59,7 +59,7 @@ func (s *Storm) acquaint(ctx context.Context, m *testbed.Material, nodes []*node
 			return err
 		}
 		name := tellingName(i)
-		if _, err := s.Site.API.Node(ctx, name); err == nil { // of the run before: its links were others
+		if _, err := s.Site.API.Node(ctx, name); err == nil { // from the last run, in which the links had other rates
 			if _, err := s.Site.API.DeleteNodes(ctx, name, false); err != nil {
 				return err
 			}
@@ -74,7 +74,7 @@ func (s *Storm) acquaint(ctx context.Context, m *testbed.Material, nodes []*node
 	return nil
 }
 
-// macOf is the address of the node's end of its link.
+// macOf returns the MAC address of the node's end of its link.
 func (n *node) macOf() (mac fleet.MAC, err error) {
 	err = n.Net.Do(func() error {
 		link, err := net.InterfaceByName(testkit.LinkName)
@@ -128,7 +128,7 @@ func event(s trace.Stage, k trace.Kind, at time.Duration) trace.Event {
 	return trace.Event{Stage: s, Kind: k, Offset: at}
 }
 
-// attached tells that the root can be read. What goes wrong with it from now on the agent tells, by its own code.
+// attached reports that the root can be read. From now on the agent's own code reports incidents.
 func (t *telling) attached(ctx context.Context) (err error) {
 	at := time.Since(t.init)
 	log, err := os.Create(filepath.Join(t.n.Dir, "agent.log"))
@@ -147,18 +147,18 @@ func (t *telling) attached(ctx context.Context) (err error) {
 	return t.insist(ctx, nil, event(trace.Device, trace.End, at))
 }
 
-// end has the agent tell what it has left to tell.
+// end makes the agent send its remaining reports.
 func (t *telling) end(ctx context.Context) error {
 	if t.n.killed.Load() {
 		stopped, stop := context.WithCancel(ctx)
 		stop()
-		_ = t.agent.Close(stopped) // a machine without power says nothing
+		_ = t.agent.Close(stopped) // a machine without power sends nothing
 		return nil
 	}
 	return t.agent.Close(ctx)
 }
 
-// booted tells that the node is up, and who sent it its root.
+// booted reports that the node is up, and which peers and servers sent its root.
 func (t *telling) booted(ctx context.Context, at time.Time, p *testbed.BlockRoot) error {
 	st, err := p.Client.Status(ctx, 0)
 	if err != nil {
@@ -175,7 +175,7 @@ func (t *telling) booted(ctx context.Context, at time.Time, p *testbed.BlockRoot
 	)
 }
 
-// insist reports until the server has heard it: in some storms it is away.
+// insist repeats a report until the server has received it, because in some storms the server is down for a while.
 func (t *telling) insist(ctx context.Context, st *api.NodeStatus, events ...trace.Event) error {
 	for {
 		err := t.report(ctx, st, events...)
@@ -195,14 +195,14 @@ func (t *telling) report(ctx context.Context, st *api.NodeStatus, events ...trac
 	)
 }
 
-// post sends JSON over the control channel.
+// post sends JSON to the control port.
 func (t *telling) post(ctx context.Context, path, authorization string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
 		return err
 	}
 	if len(t.config.Control) == 0 {
-		return fmt.Errorf("boot.json names no control channel")
+		return fmt.Errorf("boot.json lists no address of a control port")
 	}
 	req, err := http.NewRequestWithContext(
 		ctx,

@@ -17,11 +17,12 @@ import (
 	"pando/internal/testkit"
 )
 
-// aheadRate is that of the links by which nodes load before a storm: as in those of which nobody is told, kernel
-// and initramfs are no part of it.
+// aheadRate is the rate of the links while nodes load before a storm. Kernel and initramfs are not part of such a
+// storm.
 const aheadRate = testkit.Rate(1e9)
 
-// loadAhead has all nodes load before their links are as slow as in the storm. The server has them load in turns.
+// loadAhead makes all nodes load before their links get the slow rates of the storm. The server admits them in its own
+// order.
 func (s *Storm) loadAhead(ctx context.Context, nodes []*node, j job) error {
 	if err := s.Star.Limit(aheadRate, aheadRate); err != nil {
 		return err
@@ -35,7 +36,7 @@ func (s *Storm) loadAhead(ctx context.Context, nodes []*node, j job) error {
 	return errors.Join(append(errs, s.Star.Limit(j.Server, j.Node))...)
 }
 
-// load does what comes before /init, and says hello.
+// load loads kernel and initramfs, and registers the node.
 func (n *node) load(ctx context.Context) (*telling, error) {
 	f, err := n.loader()
 	if err != nil {
@@ -64,16 +65,16 @@ func (n *node) load(ctx context.Context) (*telling, error) {
 	return t, t.register(ctx)
 }
 
-// loader is the node's, which asks by its own link.
+// loader returns a loader that sends requests over the node's own link.
 func (n *node) loader() (*testkit.Loader, error) {
 	mac, err := n.macOf()
 	return testkit.NewLoader(n.Net, mac, n.Server, n.Material.Manifest.Architecture), err
 }
 
-// bootConfigName is boot.json's in the trust cpio, which is the first one of an initramfs.
+// bootConfigName is the path of boot.json in the trust cpio, the first archive of an initramfs.
 const bootConfigName = "pando/boot.json"
 
-// bootConfig finds boot.json in an initramfs, as the kernel would: newc entries from the front.
+// bootConfig finds boot.json in an initramfs. Like the kernel it reads newc entries from the front.
 func bootConfig(initramfs []byte) (cfg api.BootConfig, err error) {
 	for b := initramfs; len(b) > newcHeader && string(b[:6]) == "070701"; {
 		size, err1 := strconv.ParseUint(string(b[54:62]), 16, 32)

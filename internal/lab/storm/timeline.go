@@ -7,8 +7,8 @@ import (
 	"pando/internal/trace"
 )
 
-// timelines asks the server what it has of each node's boot. What the daemons have had themselves is not looked at:
-// a fault is to be seen by whoever looks at the boot.
+// timelines fetches the timeline of each node's boot from the server. It does not look at the daemons' own records,
+// because people see only the timeline.
 func (s *Storm) timelines(ctx context.Context, nodes []*node, r *stormRun) error {
 	r.Tell = true
 	for i, n := range nodes {

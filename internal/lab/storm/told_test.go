@@ -9,16 +9,16 @@ import (
 	"testing"
 )
 
-// TestFaultIsOnTimelines: peers that vanish in a storm of real block daemons, and cache disks that do, are told by
-// the agent's own code, and are on the timelines that the real server has of the boots: of each node that met it.
-// Each that was not killed boots, and reads no wrong byte.
+// TestFaultIsOnTimelines: vanishing peers and cache disks in a storm of real block daemons are reported by the agent's
+// code. They are on the real server's timelines of all affected boots. Every node that was not killed boots, and reads
+// no wrong byte.
 func TestFaultIsOnTimelines(t *testing.T) {
 	needFull(t)
 	small.tell(t, "3", "peers-killed", "cache-empty", "cache-removed")
 }
 
-// TestEveryFaultIsOnTimelines is the same of everything that the lab can have go wrong. That a peer is slow shows
-// only where there is much to send.
+// TestEveryFaultIsOnTimelines tests the same for every fault of the lab. A slow peer is noticed only if there is much
+// to send.
 func TestEveryFaultIsOnTimelines(t *testing.T) {
 	needFull(t)
 	const slow = "slow-peer"
@@ -28,7 +28,7 @@ func TestEveryFaultIsOnTimelines(t *testing.T) {
 	t.Run(slow, func(t *testing.T) { large.tell(t, "10", slow) })
 }
 
-// toldStorm is a storm that takes long enough for peers that vanish to be told of, which is after two seconds.
+// toldStorm is a storm that lasts long enough for nodes to report vanished peers, which takes them two seconds.
 type toldStorm struct {
 	blocks        int
 	server, think string
@@ -84,7 +84,7 @@ func (x toldStorm) tell(t *testing.T, nodes string, names ...string) {
 			f.logSpoiled(t)
 		}
 	}
-	for i, n := range r.Faults[len(r.Faults)-1].Each { // the last fault of all
+	for i, n := range r.Faults[len(r.Faults)-1].Each { // the last run
 		if had := n.Taken.Served["disk"]; slices.Contains(names, "cache-removed") &&
 			(had < r.BootSet/removedPart || had >= r.BootSet) {
 			t.Errorf("cache-removed: node %d had %d bytes of its disk, W is %d", i, had, r.BootSet)
@@ -93,7 +93,7 @@ func (x toldStorm) tell(t *testing.T, nodes string, names ...string) {
 	nothingLeft(t, s)
 }
 
-// logSpoiled says whose answers bad peers spoiled, and who told.
+// logSpoiled logs which nodes got bad answers, and which reported them.
 func (r stormRun) logSpoiled(t *testing.T) {
 	t.Helper()
 	for i, n := range r.Each {

@@ -21,7 +21,7 @@ var costHeads = bench.Row{
 	"server memory",
 }
 
-// costRows are what the median run of each system and number of nodes took.
+// costRows returns what the median run of each system and number of nodes used.
 func (r *report) costRows(busy bool) (out []bench.Row) {
 	for _, k := range r.kinds() {
 		if m, ok := r.typical(k, busy); ok {
@@ -31,7 +31,8 @@ func (r *report) costRows(busy bool) (out []bench.Row) {
 	return out
 }
 
-// stalled is how long a boot stands still: whoever fetches the whole image first does so until its root can be read.
+// stalled returns the mean time that a boot waited. A system that fetches the whole image first waits until its root is
+// readable.
 func (r stormRun) stalled() float64 {
 	return r.mean(func(n nodeRun) float64 { return n.Attached + n.Stalled })
 }

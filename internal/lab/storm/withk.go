@@ -13,33 +13,34 @@ import (
 	"pando/internal/testkit"
 )
 
-// runK is what a run has whose nodes load K first, by the turns of the real server. Times are in seconds since
-// power-on, sizes in bytes, rates in bits a second.
+// runK describes a run whose nodes load kernel+initrd (K) first, as the real server admits them. Times are seconds
+// since power-on, sizes are bytes, rates are bits per second.
 type runK struct {
-	Bytes    int64 `json:"bytes"`     // kernel and initramfs, of the node that loaded the most
-	Pieces   int   `json:"pieces"`    // of the boot pack, which may be another than that of other storms
-	Uplink   int64 `json:"uplink"`    // what the server takes its link for
-	NodeLink int64 `json:"node_link"` // and those of nodes
-	Slots    int   `json:"slots"`     // nodes that it lets load at the same time, by that
-	// that did at most, as they saw it: one whose last bytes are on their way has no slot any more
+	Bytes    int64 `json:"bytes"`     // kernel and initramfs, largest value of all nodes
+	Pieces   int   `json:"pieces"`    // of the boot pack, which may differ from that of other storms
+	Uplink   int64 `json:"uplink"`    // rate that the server assumes for its link
+	NodeLink int64 `json:"node_link"` // rate that it assumes for nodes' links
+	Slots    int   `json:"slots"`     // admission slots that follow from these rates
+	// most nodes that loaded at the same time, as seen by the nodes; a node has no slot any more while its last bytes
+	// are on their way
 	Together int     `json:"together"`
-	First    float64 `json:"first"` // the first node had K
+	First    float64 `json:"first"` // when the first node had K
 	Last     float64 `json:"last"`
 }
 
-// nodeK is how a node of such a run loaded K.
+// nodeK is how one node loaded K.
 type nodeK struct {
 	Bytes    int64   `json:"bytes"`
-	Admitted float64 `json:"turn"` // it may load
+	Admitted float64 `json:"turn"` // when it was admitted
 	There    float64 `json:"there"`
-	Asked    int     `json:"asked"` // for scripts
-	Slept    float64 `json:"slept"` // since scripts said so
+	Asked    int     `json:"asked"` // number of script requests
+	Slept    float64 `json:"slept"` // total time that scripts told it to sleep
 }
 
-// withKSystems are those of which the simulator knows what they do after K.
+// withKSystems are the systems whose behaviour after K the simulator models.
 var withKSystems = []string{unicastName, bestName()}
 
-// checkK returns what is wrong with --k.
+// checkK returns an error for a wrong --k.
 func (s *Storm) checkK() error {
 	switch other := slices.IndexFunc(s.wanted,
 		func(name string) bool { return !slices.Contains(withKSystems, name) }); {
@@ -58,11 +59,11 @@ func (s *Storm) checkK() error {
 	return nil
 }
 
-// linkFlags are what the server is told of links.
+// linkFlags returns the server's flags about its link.
 func (s *Storm) linkFlags() []string { return []string{"--uplink", s.job.Server.String()} }
 
-// tellLink has a node register with what its link can receive, since the server's turns depend on it. It loads by a
-// link without limit.
+// tellLink registers a node with the rate of its link, because the server's admission depends on that rate. The node
+// loads over a link without a limit.
 func (s *Storm) tellLink(ctx context.Context, n *node, j job) error {
 	if err := s.Star.Limit(freeLink, freeLink); err != nil {
 		return err
@@ -74,7 +75,7 @@ func (s *Storm) tellLink(ctx context.Context, n *node, j job) error {
 	return s.Star.Limit(j.Server, j.Node)
 }
 
-// readyK has the server pack its agent, which it does once and keeps: no storm shall wait for that.
+// readyK makes the server pack its agent, which it does only once, so that no storm waits for that.
 func (s *Storm) readyK(ctx context.Context, m *testbed.Material) error {
 	nodes, err := s.nodesOf(m, job{Nodes: 1})
 	if err != nil {
@@ -95,7 +96,7 @@ func (s *Storm) readyK(ctx context.Context, m *testbed.Material) error {
 	return err
 }
 
-// loadAll is what the server says of those who will load.
+// loadAll returns a runK with the server's admission parameters.
 func (s *Storm) loadAll(ctx context.Context, pieces int) (*runK, error) {
 	st, err := s.Site.API.Status(ctx)
 	if err != nil {
@@ -109,7 +110,7 @@ func (s *Storm) loadAll(ctx context.Context, pieces int) (*runK, error) {
 	}, nil
 }
 
-// patienceK is how much longer a run may take with K.
+// patienceK returns how much longer a run may take with K.
 func patienceK(m *testbed.Material, j job) time.Duration {
 	return time.Duration(
 		3 * float64(
@@ -122,7 +123,7 @@ func patienceK(m *testbed.Material, j job) time.Duration {
 	)
 }
 
-// loadK loads K as the node's firmware does, and keeps nothing of it.
+// loadK loads K as the node's firmware does, and discards it.
 func (n *node) loadK(ctx context.Context, begin time.Time) (*nodeK, error) {
 	f, err := n.loader()
 	if err != nil {
@@ -145,7 +146,7 @@ func (n *node) loadK(ctx context.Context, begin time.Time) (*nodeK, error) {
 	return k, err
 }
 
-// finish computes what follows from the nodes.
+// finish computes the results that follow from the nodes' times.
 func (k *runK) finish(each []nodeRun) {
 	for _, n := range each {
 		if n.K == nil {
@@ -159,7 +160,7 @@ func (k *runK) finish(each []nodeRun) {
 	}
 }
 
-// loadingAt is how many nodes load at a moment.
+// loadingAt counts the nodes that load at a moment.
 func loadingAt(at float64, each []nodeRun) (count int) {
 	for _, n := range each {
 		if n.K != nil && n.K.Admitted <= at && at < n.K.There {
@@ -169,8 +170,8 @@ func loadingAt(at float64, each []nodeRun) (count int) {
 	return count
 }
 
-// serverBytesK is what the server's link has to carry: K for each node, and the root for all of them together or,
-// where they share nothing, for each.
+// serverBytesK returns what the server has to send: K for each node, and the root once or, if nodes share nothing, for
+// each node.
 func (r stormRun) serverBytesK() int64 {
 	root := r.BootSet
 	if r.System == unicastName {
@@ -179,7 +180,7 @@ func (r stormRun) serverBytesK() int64 {
 	return int64(r.Nodes)*r.K.Bytes + root
 }
 
-// boundK is how long the storm takes at least, in seconds: by the server's link, or by a node's own.
+// boundK returns a lower bound of the storm's duration, in seconds, from the server's link and a node's link.
 func (r stormRun) boundK() float64 {
 	return max(
 		bench.Unit(r.serverBytesK(), testkit.Rate(r.ServerRate)),

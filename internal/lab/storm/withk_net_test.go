@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// Six nodes are switched on at once, and the server has a link for one: each asks the real server for its script,
-// waits for its turn, loads all of K, and boots only then. The server never lets more load than it has slots, and
-// somebody waits.
+// Six nodes are switched on at once, with a server link for one. Each requests its script from the real server, waits
+// for admission, loads all of K, and then boots. The server never admits more nodes than it has slots, and some wait.
 func TestStormFromPowerOn(t *testing.T) {
 	needFull(t)
 	const nodes = 6
@@ -86,13 +85,13 @@ func TestStormFromPowerOn(t *testing.T) {
 	nothingLeft(t, s)
 }
 
-// queueSeen is what the server's queue was seen to be like, at most, while a storm went on.
+// queueSeen has the largest values of the server's admission queue during a storm.
 type queueSeen struct {
 	loading, waiting int
-	over             bool // more nodes loaded than there were slots
+	over             bool // more nodes loaded than there are slots
 }
 
-// watchQueue looks until the server is gone.
+// watchQueue polls the admission queue until the server has ended.
 func watchQueue(ctx context.Context, s *Storm) (q queueSeen) {
 	for site := s.Site; ; time.Sleep(50 * time.Millisecond) {
 		st, err := site.API.Status(ctx)

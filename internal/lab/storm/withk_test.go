@@ -10,8 +10,8 @@ import (
 	"pando/internal/sim"
 )
 
-// withKReport has two storms from power-on with round figures: W is 1 MB and K is 2 MB, and each node's link takes ten
-// seconds for W.
+// withKReport returns two storms from power-on with round figures: W is 1 MB and K is 2 MB, and each node's link needs
+// ten seconds for W.
 func withKReport() *report {
 	node := func(admitted, there, booted float64) nodeRun {
 		return nodeRun{
@@ -80,7 +80,7 @@ func TestWithKFigures(t *testing.T) {
 	}
 }
 
-// A line has the storm in units of what the links take for it, and beside it what is simulated of the same.
+// A line has the storm's duration in units of what the links need, and the simulated duration of the same storm.
 func TestWithKRows(t *testing.T) {
 	r := withKReport()
 	rows := r.withKRows(false)
@@ -108,7 +108,7 @@ func TestWithKRows(t *testing.T) {
 	}
 }
 
-// The simulator is told of K, and compared with when all had it.
+// The simulator gets K, and is compared with the time when all nodes had it.
 func TestWithKSimulated(t *testing.T) {
 	r := withKReport()
 	got := r.labStorms()

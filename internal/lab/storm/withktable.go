@@ -29,8 +29,8 @@ var withKHeads = bench.Row{
 	"machine",
 }
 
-// withKRows is a line for the median run of each kind whose nodes load K first, beside what is simulated. busy:
-// discarded runs, too.
+// withKRows returns a line for the median run of each kind whose nodes load K first, compared with the simulation. With
+// busy it includes discarded runs.
 func (r *report) withKRows(busy bool) (out []bench.Row) {
 	with := &report{Runs: r.WithK}
 	for _, k := range with.kinds() {
@@ -54,7 +54,7 @@ func (r *report) withKRows(busy bool) (out []bench.Row) {
 	return out
 }
 
-// withKRow is the line of a run.
+// withKRow returns the line of a run.
 func (r stormRun) withKRow(runs string) bench.Row {
 	bound := r.boundK()
 	simulated, last, half, booted := "-", "-", "-", "-"
@@ -90,12 +90,12 @@ func (r stormRun) withKRow(runs string) bench.Row {
 	}
 }
 
-// against is a time of the lab to what is simulated.
+// against returns the ratio of a measured time to a simulated one.
 func against(lab float64, simulated time.Duration) string {
 	return fmt.Sprintf("%.2f", lab/simulated.Seconds())
 }
 
-// withK is what the server sends with K for each node, in W; false where K is not known.
+// withK returns what the server sends per node including K, in units of W; false if K is unknown.
 func withK(k *bench.KernelSize, r stormRun) (float64, bool) {
 	if k == nil || r.BootSet == 0 {
 		return 0, false

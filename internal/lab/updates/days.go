@@ -12,14 +12,14 @@ import (
 type plannedDay struct {
 	What     string   `json:"what"`
 	Update   bool     `json:"update"`
-	Packages []string `json:"packages,omitempty"` // that are installed; none: a file is edited
+	Packages []string `json:"packages,omitempty"` // installed packages; none: a file is edited
 }
 
-// Small programs without new dependencies that an administrator may install.
+// wanted are small programs without new dependencies that an administrator may install.
 var wanted = []string{"tree", "lsof", "ncdu", "strace"}
 
-// planDays spreads what Debian has newer over some days, a source package a day, in order of their names. On the
-// days between, a file of configuration is edited or a program installed.
+// planDays distributes Debian's updates over some days: one source package a day, ordered by name. On the days between,
+// a configuration file is edited or a program installed.
 func planDays(updates []sourceUpdate, days int) (out []plannedDay) {
 	updates = updates[:min(len(updates), days)]
 	others := 0
@@ -44,7 +44,7 @@ func planDays(updates []sourceUpdate, days int) (out []plannedDay) {
 	return out
 }
 
-// do does what is planned for a day.
+// do makes the change that is planned for a day.
 func (t updateTree) do(ctx context.Context, d plannedDay) error {
 	if len(d.Packages) == 0 {
 		return t.edit()
@@ -52,7 +52,7 @@ func (t updateTree) do(ctx context.Context, d plannedDay) error {
 	return t.install(ctx, d.Update, d.Packages...)
 }
 
-// edit adds a line to a file of configuration.
+// edit adds a line to a configuration file.
 func (t updateTree) edit() error {
 	f, err := os.OpenFile(filepath.Join(t.path, "etc/ssh/sshd_config"), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {

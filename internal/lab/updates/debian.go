@@ -13,7 +13,7 @@ import (
 	"pando/internal/image"
 )
 
-// base is the tree of the point release. It is installed once, and stays.
+// base returns the tree of the point release. It is installed once and kept.
 func (u *Updates) base(ctx context.Context) (string, error) {
 	dir := filepath.Join(u.Dir, "update-base")
 	if tree := bench.InstalledTree(dir); tree != "" {
@@ -36,7 +36,7 @@ func (u *Updates) base(ctx context.Context) (string, error) {
 	return bench.InstallTree(ctx, dir, recipe)
 }
 
-// ownArchive is where this machine has the release from.
+// ownArchive returns the archive from which this machine gets the release.
 func ownArchive(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "apt-get", "indextargets", "--format", "$(RELEASE) $(REPO_URI)",
 		"Created-By: Packages").
@@ -54,11 +54,11 @@ func ownArchive(ctx context.Context) (string, error) {
 // updateTree is a tree in which packages are installed by this machine's apt, from the archives that it knows.
 type updateTree struct {
 	path  string
-	cache string // of packages, which stay
+	cache string // directory of downloaded packages, which are kept
 }
 
-// aptScript runs apt on a tree: it reads this machine's lists and the tree's own record of packages, and dpkg runs
-// inside. What packages start there is not started, and what is mounted for them is gone with the process.
+// aptScript runs apt on a tree: it reads this machine's lists and the tree's package database, and dpkg runs inside the
+// tree. Services that packages would start are not started. The mounts end with the process.
 const aptScript = `tree=$1 cache=$2; shift 2
 mount --bind /dev "$tree/dev"; mount -t proc proc "$tree/proc"; mkdir -p "$cache/partial" "$tree/tmp/debs"; mount --bind "$cache" "$tree/tmp/debs"
 printf '#!/bin/sh\nexit 101\n' > "$tree/usr/sbin/policy-rc.d"; chmod 755 "$tree/usr/sbin/policy-rc.d"
@@ -80,7 +80,7 @@ func (t updateTree) apt(ctx context.Context, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// install installs packages, or only newer ones of those that are there.
+// install installs packages. With only it upgrades installed packages and installs no others.
 func (t updateTree) install(ctx context.Context, only bool, names ...string) error {
 	args := []string{"install"}
 	if only {
@@ -102,7 +102,7 @@ func (t updateTree) install(ctx context.Context, only bool, names ...string) err
 	return nil
 }
 
-// packages are those that are installed.
+// packages returns the installed packages.
 func (t updateTree) packages(ctx context.Context) (out []image.Package, err error) {
 	text, err := exec.CommandContext(ctx, "dpkg-query", "--admindir="+filepath.Join(t.path, "var/lib/dpkg"), "-W",
 		"-f", "${binary:Package} ${Version} ${source:Package}\n").Output()
@@ -118,13 +118,13 @@ func (t updateTree) packages(ctx context.Context) (out []image.Package, err erro
 	return out, nil
 }
 
-// sourceUpdate is a source package of which Debian has something newer.
+// sourceUpdate is a source package with a newer version in Debian.
 type sourceUpdate struct {
 	source   string
 	packages []string
 }
 
-// updates lists the newer packages by source package, without the kernel.
+// updates returns the newer packages by source package, without the kernel.
 func (t updateTree) updates(ctx context.Context) (out []sourceUpdate, err error) {
 	all, err := t.packages(ctx)
 	if err != nil {
@@ -153,7 +153,7 @@ func (t updateTree) updates(ctx context.Context) (out []sourceUpdate, err error)
 	return out, nil
 }
 
-// kernel is the release of the tree's kernel.
+// kernel returns the release of the tree's kernel.
 func (t updateTree) kernel() string {
 	found, err := os.ReadDir(filepath.Join(t.path, "usr/lib/modules"))
 	if err != nil || len(found) != 1 {

@@ -19,15 +19,15 @@ import (
 	"pando/internal/store"
 )
 
-// packResult is what of a boot pack is new after all updates at once, in bytes on the wire.
+// packResult is how much of a boot pack changes by all updates at once, in bytes on the wire.
 type packResult struct {
-	Image  string `json:"image"` // its recorded boots say, by path, what a boot of the tree reads
+	Image  string `json:"image"` // image whose recorded boots say, by path, what a boot of the tree reads
 	First  int64  `json:"first"`
 	Second int64  `json:"second"`
-	New    int64  `json:"new"`    // pieces of the second one that the first one does not have
-	Cut    int64  `json:"cut"`    // the same, if no piece of the first one is kept
-	Whole  int64  `json:"whole"`  // what the second one has then
-	Unused int64  `json:"unused"` // bytes before compression that the second one has for nothing
+	New    int64  `json:"new"`    // pieces of the second pack that the first one lacks
+	Cut    int64  `json:"cut"`    // the same if the second pack keeps no piece of the first
+	Whole  int64  `json:"whole"`  // size of the second pack in that case
+	Unused int64  `json:"unused"` // unneeded bytes in the second pack, before compression
 }
 
 // bootsOf is the part of a storm's result that names the image whose boots were recorded.
@@ -36,7 +36,7 @@ type bootsOf struct {
 	Version string `json:"version"`
 }
 
-// orderedBoots is what recorded boots of a server read, and where that lies.
+// orderedBoots has what recorded boots of a server read, in order, and the map of their root.
 type orderedBoots struct {
 	image string
 	order packer.Order
@@ -79,13 +79,13 @@ func (u *Updates) updatePack(ctx context.Context, r *updateResult) error {
 	return nil
 }
 
-// haveBoots reports whether boots are recorded where they are looked for.
+// haveBoots reports whether there are recorded boots.
 func (u *Updates) haveBoots() bool {
 	_, err := os.Stat(filepath.Join(u.boots, "storm.json"))
 	return err == nil
 }
 
-// recordedBoots reads what make bench-storm has recorded.
+// recordedBoots reads the boots that `make bench-storm` has recorded.
 func (u *Updates) recordedBoots(ctx context.Context) (b orderedBoots, err error) {
 	storm, err := bench.ReadJSON[bootsOf](filepath.Join(u.boots, "storm.json"))
 	if err == nil && storm == nil {
@@ -156,7 +156,7 @@ func openPackVersion(
 	return p, err
 }
 
-// pack makes a boot pack, of which it keeps pieces of the one before.
+// pack makes a boot pack. It keeps pieces of the earlier pack.
 func (p packVersion) pack(ctx context.Context, order packer.Order, before *bootpack.Map) (bootpack.Map, error) {
 	r, err := packer.Make(
 		ctx,
@@ -183,7 +183,7 @@ func (p packVersion) load(ctx context.Context, r bootpack.Record) (bootpack.Map,
 	return bootpack.Verify(data, []byte(r.Signature), p.version, p.keys.SitePublic())
 }
 
-// newPieces is what of a pack somebody fetches who has another one, in bytes on the wire.
+// newPieces returns the bytes on the wire of a pack's pieces that another pack lacks.
 func newPieces(p, has bootpack.Map) (n int64) {
 	there := map[chunk.ID]bool{}
 	for _, e := range has.Pieces {
@@ -207,7 +207,7 @@ func unusedBytes(p bootpack.Map) (n int64) {
 	return n
 }
 
-// text is a table of it.
+// text returns the results as a table.
 func (x *packResult) text() string {
 	share := func(n int64) string { return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(x.Second)) }
 	return "\n" + bench.Table([]bench.Row{
@@ -218,7 +218,7 @@ func (x *packResult) text() string {
 			fmt.Sprintf("%.2f", bench.MB(x.New)),
 			share(x.New),
 		},
-		{"the same, if all pieces were cut anew", fmt.Sprintf("%.2f", bench.MB(x.Cut)), share(x.Cut)},
+		{"the same, if no piece of the first pack were kept", fmt.Sprintf("%.2f", bench.MB(x.Cut)), share(x.Cut)},
 		{
 			"what the kept pieces cost a node that has nothing",
 			fmt.Sprintf("%.2f", bench.MB(x.Second-x.Whole)),

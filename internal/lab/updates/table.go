@@ -7,7 +7,7 @@ import (
 	"pando/internal/bench"
 )
 
-// table is what each way had to write.
+// table shows what each way had to write.
 func (r *updateResult) table() string {
 	head := bench.Row{
 		"what",
@@ -67,7 +67,7 @@ func (w wayResult) part(n int64) string {
 	return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(max(w.Whole, 1)))
 }
 
-// oneUpdate are the bytes of those days on which one source package was updated, the smallest first.
+// oneUpdate returns the bytes of the days on which one source package was updated, in ascending order.
 func (r *updateResult) oneUpdate(w wayResult) (out []int64) {
 	for i, s := range r.Steps {
 		if s.Update && i < len(w.Days) {

@@ -22,18 +22,18 @@ import (
 // trees.
 type Updates struct {
 	bench.Place
-	archive string // address of Debian's archive
+	archive string // URL of Debian's archive
 	boots   string // directory with recorded boots of a server
-	only    bool   // measure boot packs and nothing else
+	only    bool   // measure only boot packs
 	days    int
-	atMost  time.Duration // 0: until it is done
-	work    string        // trees and versions that are measured
+	atMost  time.Duration // time limit; 0: none
+	work    string        // measured trees and versions
 }
 
 const updateSuite = "bookworm"
 
-// updateRecipe is the tree of the measurement: a small server with what a laboratory installs, so that there are enough
-// packages of which Debian has newer ones.
+// updateRecipe is the recipe of the measured tree: a small server with programs of a laboratory, so that Debian has
+// updates for enough packages.
 const updateRecipe = `from: debian:` + updateSuite + `
 mirrors: [deb %s ` + updateSuite + ` main]
 packages: [curl, git, python3, rsync, bind9-dnsutils, sudo, nginx-light, php8.2-cli, nodejs, poppler-utils, ghostscript,
@@ -81,37 +81,37 @@ func New(args []string, stdout, stderr io.Writer) (*Updates, error) {
 	return u, err
 }
 
-// updateResult is what was measured, in bytes.
+// updateResult is what was measured; sizes are in bytes.
 type updateResult struct {
 	Date     time.Time `json:"date"`
-	Packages []string  `json:"packages"` // that changed at once, as name, version before and after
-	Kernel   string    `json:"kernel"`   // of both
-	Image    int64     `json:"image"`    // of the root's objects, compressed
-	New      int64     `json:"new"`      // of objects that the version before did not have
+	Packages []string  `json:"packages"` // packages that changed at once, each as name, old and new version
+	Kernel   string    `json:"kernel"`   // release of the kernel, which does not change
+	Image    int64     `json:"image"`    // objects of the root, compressed
+	New      int64     `json:"new"`      // objects that the earlier version lacked
 
-	Tree  int64       `json:"tree"`  // of the files, before compression
-	Ways  []wayResult `json:"ways"`  // Pando's is the first one
+	Tree  int64       `json:"tree"`  // files, before compression
+	Ways  []wayResult `json:"ways"`  // Pando's way is the first
 	Steps []dayResult `json:"steps"` // the daily versions
 	Pack  *packResult `json:"pack,omitempty"`
 
-	Plan  []plannedDay `json:"plan,omitempty"`  // of all days
-	Begun bool         `json:"begun,omitempty"` // the daily versions have their first one
-	Busy  bool         `json:"busy,omitempty"`  // something was begun and not ended
+	Plan  []plannedDay `json:"plan,omitempty"`  // plan of all days
+	Begun bool         `json:"begun,omitempty"` // the first of the daily versions exists
+	Busy  bool         `json:"busy,omitempty"`  // a measurement was begun and has not ended
 }
 
 // wayResult is what one way of keeping trees had to write.
 type wayResult struct {
 	Name   string  `json:"name"`
-	Whole  int64   `json:"whole"`  // the first version
+	Whole  int64   `json:"whole"`  // size of the first version
 	Update int64   `json:"update"` // all updates at once, after the first version
-	Days   []int64 `json:"days"`   // each daily version, after the one before it; none: it was not done each day
+	Days   []int64 `json:"days"`   // each daily version, after the previous one; none: not measured daily
 }
 
 // dayResult is one daily version.
 type dayResult struct {
 	What     string   `json:"what"`
-	Packages []string `json:"packages,omitempty"` // those that changed
-	Update   bool     `json:"update"`             // it is one source package of Debian's updates
+	Packages []string `json:"packages,omitempty"` // packages that changed
+	Update   bool     `json:"update"`             // one source package of Debian's updates
 }
 
 // Measure runs `pando-lab update`.
@@ -148,7 +148,7 @@ func (u *Updates) Measure(ctx context.Context) error {
 	return os.RemoveAll(u.work)
 }
 
-// addPack measures boot packs beside what was measured before.
+// addPack adds boot packs to the results of an earlier measurement.
 func (u *Updates) addPack(ctx context.Context) error {
 	before, err := bench.ReadJSON[updateResult](filepath.Join(u.Dir, "update.json"))
 	if err != nil {
@@ -168,7 +168,8 @@ func (u *Updates) addPack(ctx context.Context) error {
 	return u.publish(before)
 }
 
-// goOn is what an earlier run has measured so far, or a beginning: the tree, and one with all updates.
+// goOn returns the results of an earlier, interrupted run. If there are none it makes the tree, and a second one with
+// all updates.
 func (u *Updates) goOn(ctx context.Context) (*updateResult, error) {
 	r, err := bench.ReadJSON[updateResult](filepath.Join(u.work, "update.json"))
 	if err == nil && r != nil && !r.Busy {
@@ -215,8 +216,8 @@ func (u *Updates) tree(name string) updateTree {
 	return updateTree{path: filepath.Join(u.work, name), cache: filepath.Join(u.Dir, "update-debs")}
 }
 
-// next measures one thing more, and tells whether there are others. What it was in the middle of when it was killed
-// is not known afterwards, so that all begins anew then.
+// next makes one further measurement, and reports whether there are more. If the program is killed during one, the
+// state of its directory is unknown, and the next run starts from the beginning.
 func (u *Updates) next(ctx context.Context, r *updateResult) (more bool, err error) {
 	r.Busy = true
 	if err := u.save(r); err != nil {
@@ -238,7 +239,7 @@ func (u *Updates) next(ctx context.Context, r *updateResult) (more bool, err err
 	return len(r.Ways) < len(ways) || len(r.Steps) < len(r.Plan), u.save(r)
 }
 
-// atOnce measures the first version and one with all updates, in one way.
+// atOnce measures the first version, and one with all updates, in one way.
 func (u *Updates) atOnce(ctx context.Context, way updateWay, r *updateResult) (err error) {
 	dir := filepath.Join(u.work, "once")
 	x := wayResult{Name: way.name}
@@ -260,7 +261,7 @@ func (u *Updates) atOnce(ctx context.Context, way updateWay, r *updateResult) (e
 	return os.RemoveAll(dir)
 }
 
-// day measures the next daily version; before the first of them that which it is made of.
+// day measures the next daily version. Before the first of them it measures the version that they are based on.
 func (u *Updates) day(ctx context.Context, r *updateResult) error {
 	tree, line := u.tree("tree"), "the first version"
 	if r.Begun {
@@ -297,7 +298,7 @@ func (u *Updates) day(ctx context.Context, r *updateResult) error {
 	return nil
 }
 
-// save writes what was measured so far, for the next run and for pages.
+// save writes the results so far, for the next run and for pages.
 func (u *Updates) save(r *updateResult) error {
 	if err := bench.SaveJSON(filepath.Join(u.work, "update.json"), r); err != nil {
 		return err
@@ -305,14 +306,14 @@ func (u *Updates) save(r *updateResult) error {
 	return u.publish(r)
 }
 
-// publish writes it for pages.
+// publish writes the results for pages.
 func (u *Updates) publish(r *updateResult) error {
 	public := *r
 	public.Plan, public.Busy, public.Begun = nil, false, false
 	return bench.SaveJSON(filepath.Join(u.Dir, "update.json"), public)
 }
 
-// addDay keeps a version in each of the daily ways, all at the same time.
+// addDay stores a version in each of the daily ways, all at the same time.
 func (u *Updates) addDay(ctx context.Context, prefix, tree string) (map[string]int64, error) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -335,7 +336,7 @@ func (u *Updates) addDay(ctx context.Context, prefix, tree string) (map[string]i
 	return got, failed
 }
 
-// changed lists packages that are in both with another version.
+// changed lists the packages that have different versions in the two lists.
 func changed(before, after []image.Package) (out []string) {
 	was := map[string]string{}
 	for _, p := range before {

@@ -15,7 +15,7 @@ func TestChangedPackages(t *testing.T) {
 	}
 }
 
-// Updates are spread over the days; on the others a file is edited, or one of a few programs installed.
+// Updates are spread over the days; on the others a file is edited, or a program installed.
 func TestPlanDays(t *testing.T) {
 	var updates []sourceUpdate
 	for _, name := range []string{"a", "b", "c", "d"} {

@@ -12,18 +12,18 @@ import (
 	"pando/internal/build"
 )
 
-// wholeName is the way that writes all of an image each time.
+// wholeName is the name of the way that writes a whole image each time.
 const wholeName = "squashfs-zstd, whole"
 
-// updateWay keeps versions of a tree in a directory.
+// updateWay is a way to store versions of a tree in a directory.
 type updateWay struct {
 	name  string
-	daily bool // it is measured each day
-	// add keeps one more version, and returns how many bytes it wrote for it.
+	daily bool // it is measured for each day
+	// stores one more version, and returns how many bytes it wrote
 	add func(ctx context.Context, dir, tree string) (int64, error)
 }
 
-// updateWays are Pando's and others; Pando's is the first one.
+// updateWays returns all ways, Pando's first.
 func updateWays() []updateWay {
 	return []updateWay{
 		{bench.PandoWay, true, addVersion},
@@ -33,7 +33,8 @@ func updateWays() []updateWay {
 	}
 }
 
-// addVersion builds a version. The first one is counted without kernel and drivers, which no later version changes.
+// addVersion builds a version with Pando. The bytes of the first version do not include kernel and drivers, which no
+// later version changes.
 func addVersion(ctx context.Context, dir, tree string) (int64, error) {
 	_, err := os.Stat(filepath.Join(dir, "store"))
 	r, failed := bench.Build(ctx, dir, "", func(o *build.Options) { o.Recipe, o.FromDir = nil, tree })
@@ -46,7 +47,7 @@ func addVersion(ctx context.Context, dir, tree string) (int64, error) {
 	return r.NewBytes, nil
 }
 
-// casync makes an archive of a tree, as chunks that it compresses with zstd, and an index.
+// casync returns a way that makes an archive of a tree: zstd-compressed chunks and an index.
 func casync(args ...string) func(ctx context.Context, dir, tree string) (int64, error) {
 	return func(ctx context.Context, dir, tree string) (int64, error) {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -67,7 +68,7 @@ func casync(args ...string) func(ctx context.Context, dir, tree string) (int64, 
 	}
 }
 
-// wholeSquash makes a file of all of it.
+// wholeSquash makes a squashfs of the whole tree.
 func wholeSquash(ctx context.Context, dir, tree string) (int64, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return 0, err
@@ -84,7 +85,7 @@ func wholeSquash(ctx context.Context, dir, tree string) (int64, error) {
 	return info.Size(), nil
 }
 
-// sizeOfTree adds up the files below a directory.
+// sizeOfTree adds up the sizes of the files below a directory.
 func sizeOfTree(dir string) (bytes int64, files int, err error) {
 	err = filepath.WalkDir(dir, func(_ string, f fs.DirEntry, err error) error {
 		if err != nil || f.IsDir() {

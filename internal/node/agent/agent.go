@@ -18,16 +18,16 @@ import (
 	"pando/internal/trace"
 )
 
-// How often the agent looks for news and reports. Marks wake it; it also looks for those that were made while it
-// was not running.
+// Intervals of the agent's loop and of its reports, and its limits at shutdown. A mark wakes the loop at once; the
+// loop also finds marks that were made while the agent was not running.
 const (
 	lookEvery    = 5 * time.Second
-	bootingEvery = 2 * time.Second  // until some time after booted, when people watch
-	figuresPause = 15 * time.Second // between the figures of a node that has booted, when it reads
-	spacePause   = 5 * time.Minute  // and when only its writable memory changed, which it does all the time
-	beatEvery    = time.Minute      // between heartbeats, a quarter more or less
-	askSystemd   = 6 * time.Second  // at shutdown, which is when a slow machine has most to do
-	farewell     = 6 * time.Second  // for the last report; with askSystemd it stays below the unit's TimeoutStopSec
+	bootingEvery = 2 * time.Second  // until some time after booted, because people watch then
+	figuresPause = 15 * time.Second // between statuses of a booted node when only its read counters changed
+	spacePause   = 5 * time.Minute  // between statuses when only its write layer or stalled time changed
+	beatEvery    = time.Minute      // mean time between heartbeats; each varies by a quarter
+	askSystemd   = 6 * time.Second  // for requests to systemd at shutdown; a slow machine is busy then
+	farewell     = 6 * time.Second  // for the last report; the sum with askSystemd is below the unit's TimeoutStopSec
 )
 
 // Agent reports the node's state and carries out the server's commands. It may be killed and restarted at any time: the
@@ -45,7 +45,7 @@ type Agent struct {
 	reads  *reads
 }
 
-// New reads what init left for it in a run directory.
+// New returns an agent that continues from the files that init wrote to a run directory.
 func New(dir, release string, log io.Writer) (*Agent, error) {
 	who := &identity{dir: dir, release: release}
 	if err := rundir.ReadJSON(dir, rundir.SessionName, &who.session); err != nil {
@@ -78,28 +78,28 @@ func newAgent(who *identity, c *control.Client, log io.Writer) *Agent {
 	return a
 }
 
-// Use has the agent work with other rooms. It comes before Run.
+// Use sets the parts that other packages implement. It must be called before Run.
 func (a *Agent) Use(p Parts) {
 	a.parts = p
 	a.status.commands.next, a.status.commands.disks = p.Next, p.Medium
 }
 
-// Control is the agent's way to the server.
+// Control returns the agent's client of the control port.
 func (a *Agent) Control() *control.Client { return a.sender.control }
 
-// Block is the daemon behind the root.
+// Block returns a client of the root's block daemon.
 func (a *Agent) Block() blockapi.Client { return a.block }
 
-// Self is who the node is in this boot.
+// Self returns the node's identity in this boot.
 func (a *Agent) Self() rundir.Session { return a.who.Self() }
 
 // Wake makes the agent report at once.
 func (a *Agent) Wake() { a.waker.Wake() }
 
-// Leaving tells that the node goes to its next boot.
+// Leaving reports whether the node is on its way to the next boot.
 func (a *Agent) Leaving() bool { return a.parts.Next.Leaving() }
 
-// answered begins what the server asks for.
+// answered starts what the server requested in its answer to a report.
 func (a *Agent) answered(answer api.ReportResponse) {
 	a.status.commands.begin(answer.Command)
 	if answer.Extend && !a.Leaving() {
@@ -107,7 +107,7 @@ func (a *Agent) answered(answer api.ReportResponse) {
 	}
 }
 
-// Run works until ctx ends, then says goodbye if the machine goes down.
+// Run works until ctx ends. If the machine goes down then, Run sends a last report.
 func (a *Agent) Run(ctx context.Context) {
 	if !(&joiner{who: a.who, sender: a.sender}).wait(ctx) {
 		return
@@ -129,7 +129,7 @@ func (a *Agent) Run(ctx context.Context) {
 		case <-next.C:
 		}
 		if a.Leaving() {
-			continue // for the next boot
+			continue // the next boot's agent reports from here on
 		}
 		a.marks.leftover()
 		a.pstore(ctx)
@@ -144,7 +144,8 @@ func (a *Agent) Run(ctx context.Context) {
 	}
 }
 
-// holdLogin begins once to have what a login reads held in memory: when the boot's reads are not recorded any more.
+// holdLogin starts, once per boot, to hold in memory the files that a login reads. It waits until the boot's reads
+// are no longer recorded, because its own reads are no part of the boot.
 func (a *Agent) holdLogin(ctx context.Context) {
 	rec := a.sender.record
 	if a.parts.Login == nil || !rec.up.Load() || !rec.Traced && rundir.Monotonic()-rec.BootedAt < 2*readsLongest {
@@ -154,7 +155,7 @@ func (a *Agent) holdLogin(ctx context.Context) {
 	a.parts.Login = nil
 }
 
-// renewMedium brings the boot medium in step, once in a boot.
+// renewMedium updates the boot medium to the version that runs, once per boot.
 func (a *Agent) renewMedium(ctx context.Context) {
 	rec := a.sender.record
 	if !rec.up.Load() || rec.Medium {
@@ -174,16 +175,17 @@ func (a *Agent) renewMedium(ctx context.Context) {
 	}
 }
 
-// goodbye reports that the machine goes down. A restart of the agent alone is not reported.
+// goodbye reports that the machine goes down. If only the agent restarts, it just sends what is queued.
 func (a *Agent) goodbye() {
 	ask, cancelAsk := context.WithTimeout(context.Background(), askSystemd)
 	defer cancelAsk()
 	ctx, cancel := context.WithTimeout(context.Background(), askSystemd+farewell)
 	defer cancel()
-	// A system manager that is too busy to answer is going down: a restart of the agent alone leaves it idle.
+	// If systemd is too busy to answer, the machine is going down: during a restart of only the agent, systemd is
+	// idle.
 	switch {
 	case a.Leaving():
-		a.leaveSwarms() // the rest was reported
+		a.leaveSwarms() // the next boot was reported already
 	case systemd.GoingDown(ask) || ask.Err() != nil:
 		off := systemd.SwitchesOff(ask, systemd.Systemctl)
 		a.leaveSwarms()
@@ -195,7 +197,7 @@ func (a *Agent) goodbye() {
 	}
 }
 
-// leaveSwarms lets peers know before they wait for this machine in vain.
+// leaveSwarms tells peers that this node leaves, so that they do not wait for it.
 func (a *Agent) leaveSwarms() {
 	var all sync.WaitGroup
 	all.Go(func() {

@@ -85,7 +85,7 @@ func TestAgentReports(t *testing.T) {
 	}
 }
 
-// What the server will never take does not hold up what comes later; what it may take later is kept.
+// Events that the server will never accept do not block later ones. Events that it may accept later are kept.
 func TestAgentDropsWhatIsRefused(t *testing.T) {
 	status := http.StatusBadRequest
 	url, key := nodekit.TLSServer(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })

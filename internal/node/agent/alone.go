@@ -15,30 +15,30 @@ import (
 	"pando/internal/rundir"
 )
 
-// Alone is the part of an agent that reports incidents below a root, for a blockd.Alone, so that the server of a storm
-// gets the reports of real nodes. It carries out no commands, and changes nothing on its machine.
+// Alone is the part of an agent that reports incidents of a blockd.Alone. It gives the server of a load test the
+// reports of real nodes. It carries out no commands and changes nothing on its machine.
 type Alone struct {
 	agent *Agent
-	look  sync.Mutex            // of what the agent has told
-	stop  [2]context.CancelFunc // of looking, and of sending
+	look  sync.Mutex            // guards the agent's record
+	stop  [2]context.CancelFunc // [0] ends watch, [1] ends the reporter
 	ended [2]sync.WaitGroup
 }
 
-// Config is what a boot's init leaves for its agent.
+// Config is what init leaves for the agent of a boot.
 type Config struct {
 	Boot      fleet.BootID
 	Node      string
 	MAC       fleet.MAC
-	Session   string   // the server's, of this boot
+	Session   string   // session of this boot
 	Control   []string // base URLs
 	ServerKey string
-	Init      time.Time // zero of the boot's offsets
+	Init      time.Time // when init started: offset 0 of the timeline
 
-	Dial func(ctx context.Context, network, address string) (net.Conn, error) // nil: as this process
+	Dial func(ctx context.Context, network, address string) (net.Conn, error) // nil: a plain net.Dialer
 }
 
-// StartAlone starts one in the directory of a block daemon. One that runs there after another goes on where
-// that has ended.
+// StartAlone starts an agent in the directory of a block daemon. It continues from the record of an earlier agent
+// there.
 func StartAlone(dir string, c Config, log io.Writer) (*Alone, error) {
 	s := rundir.Session{
 		Boot:      c.Boot,
@@ -57,7 +57,7 @@ func StartAlone(dir string, c Config, log io.Writer) (*Alone, error) {
 		return nil, fmt.Errorf("start an agent alone: %w", err)
 	}
 	a := newAgent(&identity{dir: dir, session: s}, way, log)
-	a.sender.answered = func(api.ReportResponse) {} // nothing is done that the server asks for
+	a.sender.answered = func(api.ReportResponse) {} // ignore requests of the server
 	x := &Alone{agent: a}
 	for i, run := range [...]func(context.Context){x.watch, a.report.Run} {
 		ctx, stop := context.WithCancel(context.Background())
@@ -76,14 +76,14 @@ func (x *Alone) watch(ctx context.Context) {
 	}
 }
 
-// tell looks what went wrong since the last time.
+// tell reports the incidents since the last call.
 func (x *Alone) tell(ctx context.Context) {
 	x.look.Lock()
 	defer x.look.Unlock()
-	_, _ = x.agent.status.incidents.status(ctx) // a daemon that is gone is in the log
+	_, _ = x.agent.status.incidents.status(ctx) // the error is in the log
 }
 
-// Booted says that the boot is over: what goes wrong from now on happens to a node that runs.
+// Booted ends the boot phase: later incidents belong to the running node.
 func (x *Alone) Booted() {
 	x.look.Lock()
 	defer x.look.Unlock()
@@ -91,12 +91,12 @@ func (x *Alone) Booted() {
 	x.agent.record.keep()
 }
 
-// Close reports what is left to tell, unless ctx ends before the server has heard it.
+// Close sends the remaining reports, or returns an error if ctx ends first.
 func (x *Alone) Close(ctx context.Context) error {
 	x.stop[0]()
 	x.ended[0].Wait()
 	x.tell(ctx)
-	err := x.flush(ctx) // before sending ends: what is on its way then would be sent twice
+	err := x.flush(ctx) // first, because a report that is being sent when Run ends would be sent twice
 	x.stop[1]()
 	x.ended[1].Wait()
 	x.agent.Control().CloseIdle()
@@ -110,7 +110,7 @@ func (x *Alone) flush(ctx context.Context) error {
 			return nil
 		}
 		if backoff.Sleep(ctx, backoff.Delay(failures)) != nil {
-			return fmt.Errorf("an agent alone has more to tell: %w", err)
+			return fmt.Errorf("an agent alone has unsent reports: %w", err)
 		}
 	}
 }

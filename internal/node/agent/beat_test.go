@@ -22,19 +22,19 @@ import (
 	"pando/internal/trace"
 )
 
-// received is one request of an agent, as its server has it.
+// received is one request of an agent as its server sees it.
 type received struct {
 	at    time.Duration
 	bytes int
 	api.ReportRequest
 }
 
-// transport is a way to a server that is a function.
+// transport is an http.RoundTripper that is a function.
 type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// listening returns an agent whose boot is over, and what its server hears.
+// listening returns an agent whose boot is over, and the requests that its server receives.
 func listening(t *testing.T) (*Agent, *[]received) {
 	t.Helper()
 	var got []received
@@ -59,7 +59,7 @@ func listening(t *testing.T) (*Agent, *[]received) {
 		}),
 	)
 	a := newAgent(&identity{dir: t.TempDir()}, server, io.Discard)
-	a.status.root = "" // whose space does not change
+	a.status.root = "" // a root whose free space does not change
 	a.status.systemd = &api.Systemd{State: "running", Units: make([]api.UnitTime, 12)}
 	a.record.up.Store(true)
 	return a, &got
@@ -72,8 +72,7 @@ func testAgent(t *testing.T, s rundir.Session) *Agent {
 	return newAgent(&identity{dir: t.TempDir(), session: s}, control.Over(nil, transport(none)), t.Output())
 }
 
-// A node that has nothing to say says so, about once a minute, in few bytes, and not in step with others. Whatever
-// else it says counts as well.
+// An idle node sends a short heartbeat about once a minute, at random times. Any other report replaces the heartbeat.
 func TestIdleAgentGivesSignsOfLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, got := listening(t)
@@ -87,7 +86,7 @@ func TestIdleAgentGivesSignsOfLife(t *testing.T) {
 		})
 		for backoff.Sleep(ctx, 0) == nil {
 			a.status.report(ctx)
-			_ = backoff.Sleep(ctx, a.status.interval()) // it ends with ctx, as the loop does
+			_ = backoff.Sleep(ctx, a.status.interval()) // it ends with ctx, like the agent's loop
 		}
 		gaps := map[time.Duration]int{}
 		for i, h := range *got {
@@ -110,7 +109,7 @@ func TestIdleAgentGivesSignsOfLife(t *testing.T) {
 	})
 }
 
-// What a node keeps is told when it has changed, and not with every figure.
+// The report of the state is sent when it changed, and not with every status.
 func TestStateIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, got := listening(t)
@@ -120,7 +119,7 @@ func TestStateIsToldOnce(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(a.who.dir, fleet.StateReport), []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			a.status.sent = time.Time{} // figures are due
+			a.status.sent = time.Time{} // a full status is due
 			a.status.report(t.Context())
 			told = append(told, (*got)[len(*got)-1].Status.State)
 		}

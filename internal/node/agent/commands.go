@@ -18,11 +18,11 @@ import (
 const (
 	commandRecent = 2 * time.Minute
 	commandEvery  = time.Second
-	commandMost   = 2 * time.Minute // for one, with its report
+	commandMost   = 2 * time.Minute // for one command, with its report
 )
 
-// commands does what the server wants this node to do. The server repeats a command until its report arrives; the
-// node does it once.
+// commands carries out node commands. The server repeats a command until it has the report, and the node does the
+// command once.
 type commands struct {
 	who    *identity
 	sender *sender
@@ -35,7 +35,7 @@ type commands struct {
 	at   time.Time
 }
 
-// begin does a command that is new, in the background. nil is none.
+// begin carries out a new command in the background. nil means no command.
 func (c *commands) begin(what *api.NodeCommand) {
 	if what == nil {
 		return
@@ -49,15 +49,15 @@ func (c *commands) begin(what *api.NodeCommand) {
 	go c.do(*what)
 }
 
-// recent reports whether the server wanted something a short time ago.
+// recent reports whether a command arrived within commandRecent.
 func (c *commands) recent() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.at.IsZero() && time.Since(c.at) < commandRecent
 }
 
-// do does what the server wants, and tells how it went. A report that does not arrive is repeated while somebody
-// may be waiting for it.
+// do carries out a command and reports the result. It repeats a report that does not arrive until commandMost has
+// passed.
 func (c *commands) do(e api.NodeCommand) {
 	ctx, cancel := context.WithTimeout(context.Background(), commandMost)
 	defer cancel()
@@ -73,13 +73,13 @@ func (c *commands) do(e api.NodeCommand) {
 		if err == nil || control.ForGood(err) || ctx.Err() != nil {
 			break
 		}
-		c.sender.logf("report of a node command: %v", err)
+		c.sender.logf("result of a node command cannot be reported: %v", err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(commandEvery):
 		}
 	}
-	// What takes longer than a command, or ends the session by which it is reported.
+	// These commands take longer, or end the session that the report needs.
 	switch e.Kind {
 	case api.SoftRebootNode:
 		c.next.SoftReboot(context.Background())
@@ -109,11 +109,11 @@ func (c *commands) one(ctx context.Context, e api.NodeCommand, rep *api.NodeComm
 	case api.SendState:
 		return sendState(ctx, e.ID)
 	case api.SoftRebootNode, api.StageNode:
-		return nil // once it is reported
+		return nil // done after the report
 	case api.KexecNode:
 		return c.kexec(ctx)
 	case api.RebootNode, api.PowerOffNode:
-		_, err := systemd.Systemctl(ctx, string(e.Kind)) // they are systemctl's words
+		_, err := systemd.Systemctl(ctx, string(e.Kind)) // the kinds are systemctl verbs
 		return err
 	}
 	return errors.New("this node's agent does not know how to do that: it is of another release than the server")

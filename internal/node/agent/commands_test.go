@@ -11,7 +11,7 @@ import (
 	"pando/internal/control"
 )
 
-// A command is done once, however often it is given.
+// A command is carried out once, even if the server repeats it.
 func TestCommandOnce(t *testing.T) {
 	did := make(chan string, 8)
 	server := control.Over([]string{"https://server"}, transport(func(r *http.Request) (*http.Response, error) {

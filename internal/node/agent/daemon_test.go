@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// fakeDaemon answers on the block daemon's socket; nil: with nothing in it.
+// fakeDaemon answers requests on the block daemon's socket. A nil answer has no content.
 func fakeDaemon(t *testing.T, socket string, answers map[string]func() any) {
 	t.Helper()
 	l, err := net.Listen("unix", socket)

@@ -2,6 +2,6 @@
 // commands.
 //
 // It owns the session with the server and the record of what was reported. The wiring of package node runs it and
-// gives it the other rooms by interfaces. It must survive being killed at any moment, and must not stop the root's
-// daemons.
+// connects it with other packages by interfaces. It must survive being killed at any moment, and must not stop the
+// root's daemons.
 package agent

@@ -9,10 +9,10 @@ import (
 	"pando/internal/trace"
 )
 
-// attrObject is the attribute of an incident's event that names the object, in 64 hex digits.
+// attrObject is the event attribute that names an incident's object, in 64 hex digits.
 const attrObject = "object"
 
-// incidents reports what went wrong below the root.
+// incidents reports the incidents of the root's block daemon.
 type incidents struct {
 	who    *identity
 	sender *sender
@@ -33,7 +33,7 @@ func (w *incidents) status(ctx context.Context) (blockapi.Status, error) {
 	return b, nil
 }
 
-// tell makes timeline events of incidents.
+// tell queues an event for each incident that was not reported yet.
 func (w *incidents) tell(b blockapi.Status) {
 	for _, i := range b.Incidents {
 		if i.Sequence <= w.record.Incidents {
@@ -45,8 +45,8 @@ func (w *incidents) tell(b blockapi.Status) {
 	}
 }
 
-// event is the timeline event of an incident, at the time when it happened. It may be sent much later, because the
-// server may be away.
+// event returns the timeline event of an incident, with the time when it happened. It may be sent much later, if the
+// server is down.
 func (w *incidents) event(i blockapi.Incident) trace.Event {
 	message := string(i.Kind) + ": " + i.Message
 	if i.Source != "" {

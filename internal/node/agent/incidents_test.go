@@ -17,7 +17,7 @@ import (
 	"pando/internal/trace"
 )
 
-// told is what a server has heard from an agent.
+// told records what a server received from an agent.
 type told struct {
 	mu     sync.Mutex
 	events []trace.Event
@@ -25,14 +25,14 @@ type told struct {
 
 func (h *told) serve(w http.ResponseWriter, r *http.Request) {
 	var req api.ReportRequest
-	_ = json.NewDecoder(r.Body).Decode(&req) // what is not heard is missed below
+	_ = json.NewDecoder(r.Body).Decode(&req) // a lost report fails the test below
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.events = append(h.events, req.Events...)
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// take returns what was heard since the last time.
+// take returns the events since the last call.
 func (h *told) take() []trace.Event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -41,7 +41,7 @@ func (h *told) take() []trace.Event {
 	return out
 }
 
-// incidentList are the incidents of a block daemon.
+// incidentList has the incidents of a block daemon.
 type incidentList struct{ incidents []blockapi.Incident }
 
 func (l *incidentList) report(i blockapi.Incident) {
@@ -49,7 +49,7 @@ func (l *incidentList) report(i blockapi.Incident) {
 	l.incidents = append(l.incidents, i)
 }
 
-// tellingAgent starts an agent of a block daemon of which there are incidents and nothing else.
+// tellingAgent starts an agent whose block daemon reports only these incidents.
 func tellingAgent(t *testing.T, dir string, l *incidentList, h *told) Config {
 	t.Helper()
 	url, key := nodekit.TLSServer(t, h.serve)
@@ -66,7 +66,7 @@ func tellingAgent(t *testing.T, dir string, l *incidentList, h *told) Config {
 	}
 }
 
-// run has an agent tell what there is to tell, and end.
+// run runs an agent until it has reported everything.
 func (c Config) run(t *testing.T, dir string, booted bool) {
 	t.Helper()
 	x, err := StartAlone(dir, c, io.Discard)
@@ -81,7 +81,7 @@ func (c Config) run(t *testing.T, dir string, booted bool) {
 	}
 }
 
-// hinted are the kinds of incidents after which somebody may have something to do, and what the hint speaks of.
+// hinted maps the kinds of incidents that need action to a text in their hints.
 var hinted = map[blockapi.IncidentKind]string{
 	blockapi.WrongBytes: "pando store check", blockapi.Missing: "build or copy", blockapi.ServerDown: "pando serve",
 	blockapi.ServerUp: "", blockapi.Reattached: "short of memory", blockapi.LinkFixed: "network",
@@ -92,8 +92,8 @@ var hinted = map[blockapi.IncidentKind]string{
 		"cache", blockapi.CacheDamaged: "pando node cache",
 }
 
-// Each kind of incident that the ledger has is an event at the server, once, also when the agent ends and another
-// reads the same ledger.
+// Each kind of incident in the ledger becomes one event at the server, even if the agent ends and another reads the
+// same ledger.
 func TestEachIncidentIsToldOnce(t *testing.T) {
 	dir, l, h := t.TempDir(), &incidentList{}, &told{}
 	c := tellingAgent(t, dir, l, h)
@@ -135,8 +135,8 @@ func TestEachIncidentIsToldOnce(t *testing.T) {
 	}
 }
 
-// An incident stands on the timeline where it happened, and not where the agent came to tell it: before the boot
-// was over, if it was.
+// An incident is on the timeline at the time when it happened, not when the agent reported it. An incident of the
+// boot belongs to the boot.
 func TestIncidentsAreToldAtTheirTime(t *testing.T) {
 	a := testAgent(t, rundir.Session{Origin: 10 * time.Second})
 	a.record.booted(50 * time.Second)

@@ -15,17 +15,18 @@ import (
 	"pando/internal/tpm"
 )
 
-// joinEvery is how often the agent of a node that booted without a server looks for one. A DHCP exchange, which the
-// lease's keeper makes once a minute then, is good for as long.
+// joinEvery is how often the agent of a node that booted without a server tries to reach one. Meanwhile lease.Renewer
+// does a DHCP exchange about once a minute, which is often enough.
 const joinEvery = 15 * time.Second
 
-// joiner makes a node that booted without a server one of its server's nodes.
+// joiner registers a node that booted without a server.
 type joiner struct {
 	who    *identity
 	sender *sender
 }
 
-// wait waits until a server has taken a node that booted without one. It returns false when ctx ends before.
+// wait returns true once the node has a session. A node that booted without a server tries to get one until ctx ends;
+// then wait returns false.
 func (j *joiner) wait(ctx context.Context) bool {
 	if j.who.session.Session != "" {
 		return true
@@ -46,8 +47,8 @@ func (j *joiner) wait(ctx context.Context) bool {
 	}
 }
 
-// askToJoin gets a boot id, registers the node, and keeps the session. The node goes on running what it runs: the
-// assignment is for its next boot.
+// askToJoin gets a boot ID, registers the node, and stores the session. The running version stays: the assignment is
+// for the next boot.
 func (j *joiner) askToJoin(ctx context.Context) error {
 	var l link.Lease
 	if err := rundir.ReadJSON(j.who.dir, rundir.LeaseName, &l); err != nil {

@@ -16,7 +16,7 @@ import (
 	"pando/internal/rundir"
 )
 
-// A node that booted without a server gets an id and a session when there is one, and speaks under them.
+// A node that booted without a server gets a boot ID and a session once there is a server, and uses them.
 func TestAgentJoins(t *testing.T) {
 	resp, cfg := nodekit.SignedAssignment(t, nil)
 	var asked []string
@@ -58,7 +58,7 @@ func TestAgentJoins(t *testing.T) {
 	if got := a.Self(); got.Boot != cfg.Boot || got.Session != resp.Session || got.Node != "pc001" {
 		t.Errorf("it speaks as %+v", got)
 	}
-	again, err := New(dir, "", t.Output()) // it was killed, and started anew
+	again, err := New(dir, "", t.Output()) // the agent was killed and restarted
 	if err != nil || !(&joiner{again.who, again.sender}).wait(t.Context()) || again.Self().Session != resp.Session ||
 		len(asked) != 2 {
 		t.Errorf("after a restart it asked %v and speaks as %+v, %v", asked, again.Self(), err)

@@ -4,7 +4,7 @@ import (
 	"pando/internal/lastboot"
 )
 
-// bootedNote notes on the cache's disk that this boot came up, so that it may be booted again without a server.
+// bootedNote records on the cache disk that this boot came up, so that the node can repeat it without a server.
 type bootedNote struct {
 	who    *identity
 	sender *sender
@@ -12,8 +12,8 @@ type bootedNote struct {
 	marked bool
 }
 
-// look notes once, on the cache's disk, that this boot came up. Nothing waits for it, because a disk may hang. The
-// block daemon has the same disk open, and writes to other parts of it.
+// look writes the note once, in the background because a disk may hang. The block daemon has the same disk open, and
+// writes to other parts of it.
 func (n *bootedNote) look() {
 	k := n.who.session.Kept
 	if k == nil || !n.record.up.Load() || n.marked {

@@ -9,7 +9,7 @@ import (
 	"pando/internal/rundir"
 )
 
-// The agent has the cache's disk note that the boot came up, once it did. What goes wrong is on the timeline.
+// The agent records on the cache disk, once, that the boot came up. A failure is on the timeline.
 func TestAgentNotesThatItBooted(t *testing.T) {
 	gone := testAgent(t, rundir.Session{Kept: &rundir.KeptMark{Device: filepath.Join(t.TempDir(), "gone"), Boot: "b1"}})
 	gone.kept.look()
@@ -25,7 +25,7 @@ func TestAgentNotesThatItBooted(t *testing.T) {
 	testAgent(t, rundir.Session{}).kept.look() // on a node that keeps nothing
 }
 
-// soon waits for what another goroutine does.
+// soon waits until another goroutine has made is true.
 func soon(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for begun := time.Now(); !is(); time.Sleep(10 * time.Millisecond) {

@@ -15,14 +15,14 @@ import (
 	"pando/internal/systemd"
 )
 
-// maxKexec bounds a kernel and an initramfs, in bytes: they are in memory twice for a moment.
+// maxKexec bounds a kernel and an initramfs, in bytes. Each is in memory twice for a moment.
 const maxKexec = 256 << 20
 
-// kexec goes to the next boot without firmware. Whatever keeps it from that, the node reboots: the server has begun
-// its next boot.
+// kexec starts the next boot without firmware. If that fails, the node reboots through its firmware, because the
+// server has begun the next boot already.
 func (c *commands) kexec(ctx context.Context) error {
 	if err := c.loadKexec(ctx); err != nil {
-		c.sender.Info("it reboots by its firmware, for it cannot start a kernel itself: "+err.Error(), "")
+		c.sender.Info("the node reboots through its firmware, since it cannot start a kernel: "+err.Error(), "")
 		_, err := systemd.Systemctl(ctx, "reboot")
 		return err
 	}
@@ -30,7 +30,7 @@ func (c *commands) kexec(ctx context.Context) error {
 	return err
 }
 
-// loadKexec has the kernel load the next one.
+// loadKexec fetches the next kernel, initramfs and command line from the server, and loads them (kexec_file_load(2)).
 func (c *commands) loadKexec(ctx context.Context) error {
 	stream, err := c.sender.control.Stream(
 		ctx,
@@ -70,7 +70,7 @@ func (c *commands) loadKexec(ctx context.Context) error {
 	return nil
 }
 
-// inMemory takes a file of n bytes out of a stream.
+// inMemory copies n bytes of a stream into a memfd.
 func inMemory(r io.Reader, name string, n int64) (*os.File, error) {
 	if n <= 0 || n > maxKexec {
 		return nil, fmt.Errorf("%s of %d bytes", name, n)

@@ -17,7 +17,7 @@ import (
 	"pando/internal/trace"
 )
 
-// marks reports what init and programs of the image put on the timeline.
+// marks reports the timeline marks of init and of programs of the image.
 type marks struct {
 	who    *identity
 	sender *sender
@@ -25,14 +25,14 @@ type marks struct {
 	block  blockapi.Client
 }
 
-// leftover reports what init could not send any more.
+// leftover reports the events that init could not send before it ended, once.
 func (m *marks) leftover() {
 	if m.record.Leftover {
 		return
 	}
 	var events []trace.Event
 	if err := rundir.ReadJSON(m.who.dir, rundir.EventsName, &events); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		m.sender.logf("init's last events: %v", err)
+		m.sender.logf("init's last events cannot be read: %v", err)
 	}
 	m.sender.report.Add(events...)
 	m.record.Leftover = true
@@ -53,7 +53,7 @@ func (m *marks) look() {
 	m.record.keep()
 }
 
-// parseMarks reads whole lines and returns how many bytes they were. A line that makes no sense is skipped.
+// parseMarks parses the complete lines and returns their length in bytes. It skips invalid lines.
 func parseMarks(data []byte) ([]rundir.MarkLine, int) {
 	end := bytes.LastIndexByte(data, '\n') + 1
 	var out []rundir.MarkLine
@@ -66,10 +66,10 @@ func parseMarks(data []byte) ([]rundir.MarkLine, int) {
 	return out, end
 }
 
-// emergency is the mark of systemd's emergency and rescue modes.
+// emergency is the name of the mark for systemd's emergency and rescue modes.
 const emergency = "emergency"
 
-// report reports one mark. Booted comes with the bytes that the boot took.
+// report queues the event of one mark, with the bytes that were read so far.
 func (m *marks) report(one rundir.MarkLine) {
 	e := trace.Event{Stage: trace.Stage(one.Name), Kind: trace.End, Attempt: 1, Offset: one.At - m.who.session.Origin}
 	switch one.Name {
@@ -78,7 +78,7 @@ func (m *marks) report(one rundir.MarkLine) {
 		m.record.booted(one.At)
 	case emergency:
 		e.Stage, e.Kind, e.Message = trace.Booted, trace.Fail, "emergency or rescue mode"
-		failed, _ := systemd.Failed(context.Background(), systemd.Systemctl) // without them it is told all the same
+		failed, _ := systemd.Failed(context.Background(), systemd.Systemctl) // on an error the list is empty
 		e.Message += "; failed units: " + strings.Join(failed, ", ")
 	}
 	m.record.Until = m.record.Until || one.Name == m.who.session.Until
@@ -88,7 +88,7 @@ func (m *marks) report(one rundir.MarkLine) {
 		e.Bytes = s.Bytes
 	}
 	if e.Stage == trace.Booted && e.Kind == trace.End {
-		_ = m.block.Booted(ctx) // if it is being replaced, the end of the recording says so
+		_ = m.block.Booted(ctx) // if the daemon is being replaced, the end of the recording tells the next one
 	}
 	m.sender.event(e)
 }

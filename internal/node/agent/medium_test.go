@@ -9,7 +9,7 @@ import (
 	"pando/internal/rundir"
 )
 
-// renewedOnce is a medium that was renewed.
+// renewedOnce is a MediumCare whose medium was updated.
 type renewedOnce struct {
 	nothing
 	looks int
@@ -20,7 +20,7 @@ func (m *renewedOnce) Look(context.Context, time.Duration) (disk string, wrote i
 	return "/dev/sdx", 1, true
 }
 
-// The agent tells that a medium was renewed, and does not look again in this boot.
+// The agent reports that the medium was updated, and does not check again in this boot.
 func TestAgentTellsOfARenewedMedium(t *testing.T) {
 	a, m := testAgent(t, rundir.Session{}), &renewedOnce{}
 	a.Use(Parts{Extensions: nothing{}, Next: nothing{}, Medium: m})

@@ -8,44 +8,44 @@ import (
 	"pando/internal/fleet"
 )
 
-// Parts are rooms that the agent works with.
+// Parts are the parts of the agent that other packages implement.
 type Parts struct {
 	Extensions Extensions
 	Next       NextBoot
 	Medium     MediumCare
-	Login      func(context.Context)   // has what a login reads held in memory, after the boot; nil: nothing
-	Beside     []func(context.Context) // that run beside the agent's loop, once the node has a server
+	Login      func(context.Context)   // holds in memory what a login reads, until ctx ends; nil: nothing is held
+	Beside     []func(context.Context) // run in the background, once the node has a server
 }
 
-// Extensions change what is laid over the root.
+// Extensions manages the system extensions that are laid over the root.
 type Extensions interface {
-	Has() (list []fleet.Extension, why string) // that are laid over the root, and why they are not those that should be
-	Extend(ctx context.Context)                // makes them what the server says
-	LeaveSwarms()                              // tells their peers that the node goes
+	Has() (list []fleet.Extension, why string) // attached; why not as assigned ("": it is)
+	Extend(ctx context.Context)                // attaches and detaches extensions until they are as assigned
+	LeaveSwarms()                              // tells their peers that the node leaves
 }
 
-// NextBoot goes to the next boot without the kernel ending.
+// NextBoot prepares the next boot of the running kernel (soft reboot).
 type NextBoot interface {
 	StageAhead(ctx context.Context)
 	SoftReboot(ctx context.Context)
-	Staged() fleet.Digest // "": nothing
-	Leaving() bool        // what the next agent has to know is written: nothing of it may be changed
+	Staged() fleet.Digest // the staged version; "": none
+	Leaving() bool        // the next agent's files are written: do not change them any more
 }
 
-// MediumCare looks after the node's boot medium and its disks.
+// MediumCare maintains the node's boot medium and prepares its disks.
 type MediumCare interface {
-	// Look renews the medium some time after the node booted. It returns true once, when the medium is in step: of
-	// which disk, "" for none, and how many bytes were written for that.
+	// Look updates the boot medium some time after booted (CLOCK_MONOTONIC). ok is true once, when the medium is up
+	// to date: disk is its disk ("" if there is none), wrote the number of bytes that were written.
 	Look(ctx context.Context, booted time.Duration) (disk string, wrote int64, ok bool)
 	DiskPreparer
 }
 
-// DiskPreparer makes a disk the node's cache, and a boot medium too if that is wanted.
+// DiskPreparer makes a disk the node's cache, and also a boot medium if the command says so.
 type DiskPreparer interface {
 	Prepare(sys, dev, proc string, what api.NodeCommand) error
 }
 
-// nothing is what an agent works with that has no machine.
+// nothing implements the parts for an agent without a machine.
 type nothing struct{}
 
 func (nothing) Has() ([]fleet.Extension, string)                          { return nil, "" }

@@ -11,8 +11,8 @@ import (
 	"pando/internal/rundir"
 )
 
-// pstore reports what the kernel of the last boot left, once: then it is gone, for the agent that comes after this
-// one too. Without it there is nothing to do but to look.
+// pstore reports the last boot's kernel log that pstore kept, and then deletes it, so that it is reported once.
+// Without one it does nothing.
 func (v *sender) pstore(ctx context.Context) {
 	path := filepath.Join(v.who.dir, rundir.PstoreName)
 	left, err := os.ReadFile(path)
@@ -25,7 +25,7 @@ func (v *sender) pstore(ctx context.Context) {
 		Pstore: strings.ToValidUTF8(string(left), ""),
 	}
 	if err := v.say(ctx, req); err != nil && !control.ForGood(err) {
-		return // once more
+		return // try again in the next round
 	}
 	if err := os.Remove(path); err != nil {
 		v.logf("%v", err)

@@ -13,8 +13,8 @@ import (
 	"pando/internal/rundir"
 )
 
-// TestAgentTellsPstore: what a dead kernel left is told once, also when the first answer was an error and the agent
-// was restarted.
+// TestAgentTellsPstore: the log of a dead kernel is reported once, even if the first answer was an error and the
+// agent was restarted.
 func TestAgentTellsPstore(t *testing.T) {
 	var got []string
 	status := http.StatusInternalServerError
@@ -39,7 +39,7 @@ func TestAgentTellsPstore(t *testing.T) {
 		}
 		a.pstore(t.Context())
 	}
-	tell() // there is nothing
+	tell() // there is no log
 	if err := os.WriteFile(filepath.Join(dir, rundir.PstoreName), []byte("panic\xff\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

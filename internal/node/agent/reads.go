@@ -11,28 +11,28 @@ import (
 	"pando/internal/trace"
 )
 
-// How long after booted the recording of reads goes on, and when it is sent again after that failed. What a person sees
-// next, a log-in screen or a service that starts late, belongs to the boot.
+// The recording of reads goes on for readsGrace after booted: a log-in screen or a service that starts late belongs
+// to the boot. If sending fails, it is repeated after readsAgain.
 const (
 	readsGrace = 30 * time.Second
 	readsAgain = time.Minute
 )
 
-// readsLongest is how long after booted a mark is waited for that reads are to be recorded until.
+// readsLongest is how long after booted the recording waits for the mark that is to end it.
 const readsLongest = 15 * time.Minute
 
-// reads sends what this boot read of its root, once.
+// reads sends the recording of what this boot read of its root, once.
 type reads struct {
 	who    *identity
 	sender *sender
 	record *record
 	block  blockapi.Client
 
-	trace *api.TraceRequest // once it was asked for
-	at    time.Duration     // CLOCK_MONOTONIC before which it is not sent (again)
+	trace *api.TraceRequest // nil until the block daemon returned the recording
+	at    time.Duration     // CLOCK_MONOTONIC of the next attempt
 }
 
-// send ends the recording of the boot's reads when it is time, and sends it. It is sent once in a boot.
+// send ends the recording of the boot's reads when it is due, and sends it, once per boot.
 func (x *reads) send(ctx context.Context) {
 	if !x.due(rundir.Monotonic()) {
 		return
@@ -40,8 +40,8 @@ func (x *reads) send(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	x.at = rundir.Monotonic() + readsAgain
-	if err := x.sender.report.Flush(ctx); err != nil { // the server keeps the boot's marks with the trace
-		x.sender.logf("events before the read trace: %v", err)
+	if err := x.sender.report.Flush(ctx); err != nil { // the server stores the marks with the trace
+		x.sender.logf("events cannot be sent before the read trace: %v", err)
 		return
 	}
 	if err := x.end(ctx); err != nil {
@@ -53,14 +53,14 @@ func (x *reads) send(ctx context.Context) {
 	case control.ForGood(err):
 		x.sender.logf("read trace refused: %v", err)
 	case err != nil:
-		x.sender.logf("send the read trace: %v", err)
+		x.sender.logf("read trace cannot be sent: %v", err)
 		return
 	}
 	x.record.Traced, x.trace = true, nil
 	x.record.keep()
 }
 
-// end asks the block daemon for the recording, and puts on the timeline how the boot pack did.
+// end gets the recording from the block daemon, and puts on the timeline how well the boot pack fit.
 func (x *reads) end(ctx context.Context) error {
 	if x.trace != nil {
 		return nil
@@ -88,7 +88,7 @@ func (x *reads) end(ctx context.Context) error {
 	return nil
 }
 
-// sinceInit makes a moment of CLOCK_MONOTONIC one of the boot's timeline; 0: it is not known.
+// sinceInit converts CLOCK_MONOTONIC to an offset of the boot's timeline. 0 means unknown.
 func (x *reads) sinceInit(at time.Duration) time.Duration {
 	if at == 0 {
 		return 0

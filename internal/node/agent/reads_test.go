@@ -34,7 +34,7 @@ func TestReadsDue(t *testing.T) {
 		a := testAgent(t, rundir.Session{})
 		a.reads.at = c.again
 		a.record.BootedAt, a.record.Traced = c.at, c.traced
-		a.record.Until = true // a mark that nobody asked for changes nothing
+		a.record.Until = true // a mark that is not the configured one changes nothing
 		a.record.up.Store(c.booted)
 		if got := a.reads.due(c.now); got != c.want {
 			t.Errorf("%s: due %v, want %v", name, got, c.want)
@@ -42,7 +42,7 @@ func TestReadsDue(t *testing.T) {
 	}
 }
 
-// A boot that is to record until a mark waits for it, though not for ever, and never less than any other.
+// If a mark ends the recording, the agent waits for the mark, up to a limit, and never less than without one.
 func TestReadsUntilAMark(t *testing.T) {
 	for name, c := range map[string]struct {
 		marked bool
@@ -67,7 +67,7 @@ func TestReadsUntilAMark(t *testing.T) {
 	}
 }
 
-// The trace is sent once: again while the server is away, and not again when it refuses.
+// The trace is sent once. It is repeated while the server is down, and not after the server refused it.
 func TestAgentSendsReads(t *testing.T) {
 	for name, c := range map[string]struct {
 		status int
@@ -135,7 +135,7 @@ func TestAgentSendsReads(t *testing.T) {
 			events[0].Attrs["misses"] != "2" {
 			t.Errorf("%s: sent %v, want %v; events %+v", name, kept.Traced, c.traced, events)
 		}
-		a.reads.at = 0 // later: what could not be sent is, and the timeline is not told again
+		a.reads.at = 0 // the trace is sent later, and the event is not repeated
 		a.reads.send(t.Context())
 		if again := posts.Load() == 2; again == c.traced || len(a.report.Take()) != 0 {
 			t.Errorf("%s: sent again: %v", name, again)
@@ -143,7 +143,7 @@ func TestAgentSendsReads(t *testing.T) {
 	}
 }
 
-// The block daemon hears that the boot is over when it is, and not only when the recording ends.
+// The block daemon is told that the boot is over when it is, not only when the recording ends.
 func TestBlockDaemonHearsOfBooted(t *testing.T) {
 	a := testAgent(t, rundir.Session{})
 	told := 0
@@ -158,7 +158,7 @@ func TestBlockDaemonHearsOfBooted(t *testing.T) {
 	}
 }
 
-// The server keeps the marks of a boot with its trace, so those that were made come to it before.
+// The server stores the boot's marks with the trace, so marks that were made are sent first.
 func TestMarksComeBeforeReads(t *testing.T) {
 	var paths []string
 	url, key := nodekit.TLSServer(t, func(w http.ResponseWriter, r *http.Request) {

@@ -15,15 +15,16 @@ import (
 	"pando/internal/trace"
 )
 
-// identity is who the node is in this boot: what init left, or what a server gave since.
+// identity is the node's identity in this boot, from init or, if the node booted without a server, from a server
+// later.
 type identity struct {
 	dir     string // the run directory
 	release string
 	session rundir.Session
-	joined  atomic.Pointer[rundir.Session] // of a node that booted without a server, when it has one
+	joined  atomic.Pointer[rundir.Session] // set when a node that booted without a server has one
 }
 
-// Self is who the node is in this boot.
+// Self returns the node's identity in this boot.
 func (i *identity) Self() rundir.Session {
 	if s := i.joined.Load(); s != nil {
 		return *s
@@ -31,24 +32,24 @@ func (i *identity) Self() rundir.Session {
 	return i.session
 }
 
-// offset is the time since init started, by the clock that all processes of a boot share.
+// offset returns the time since init started, by CLOCK_MONOTONIC.
 func (i *identity) offset() time.Duration { return rundir.Monotonic() - i.session.Origin }
 
-// sender sends reports and events to the server, and passes on what the server asks for in its answers.
+// sender sends reports and events to the server, and passes the server's answers to answered.
 type sender struct {
 	who        *identity
 	record     *record
 	control    *control.Client
 	report     *control.Reporter
 	log        io.Writer
-	extensions func() ([]fleet.Extension, string) // that are laid over the root
+	extensions func() ([]fleet.Extension, string) // the attached extensions
 	answered   func(api.ReportResponse)
 
 	spoke atomic.Pointer[time.Time] // when the server last accepted a report
 }
 
-// post sends events. Events that the server will never accept are logged and dropped: keeping them would block all that
-// come later.
+// post sends events. It logs and drops events that the server will never accept, because they would block all later
+// ones.
 func (v *sender) post(ctx context.Context, events []trace.Event) error {
 	err := v.send(ctx, events, nil)
 	if !control.ForGood(err) {
@@ -66,7 +67,7 @@ func (v *sender) send(ctx context.Context, events []trace.Event, status *api.Nod
 	}
 	self := v.who.Self()
 	for i := range events {
-		events[i].Boot = self.Boot // those of before a server answered have none
+		events[i].Boot = self.Boot // events from before the first answer of a server have none
 	}
 	has, _ := v.extensions()
 	return v.say(ctx, api.ReportRequest{
@@ -78,7 +79,7 @@ func (v *sender) send(ctx context.Context, events []trace.Event, status *api.Nod
 	})
 }
 
-// say sends a report, and passes on what the server asks for in its answer.
+// say sends a report and passes the answer on.
 func (v *sender) say(ctx context.Context, req api.ReportRequest) error {
 	var answer api.ReportResponse
 	if err := v.control.Call(ctx, "/v1/node/events", "Bearer "+v.who.Self().Session, req, &answer); err != nil {
@@ -99,7 +100,7 @@ func (v *sender) event(e trace.Event) {
 	v.report.Add(e)
 }
 
-// Info queues a fact, under the stage that the node is in.
+// Info queues a fact under the node's current stage.
 func (v *sender) Info(message, hint string) {
 	stage := trace.SwitchRoot
 	if v.record.up.Load() {
@@ -111,8 +112,8 @@ func (v *sender) Info(message, hint string) {
 // Flush sends what is queued.
 func (v *sender) Flush(ctx context.Context) error { return v.report.Flush(ctx) }
 
-// RootLost tells that this boot ends because nobody serves the root any more. It returns when a server knows, or ctx
-// ends.
+// RootLost reports that this boot ends because the root is no longer served. It returns when a server has the report,
+// or ctx ends.
 func (v *sender) RootLost(ctx context.Context, why string) {
 	v.event(trace.Event{Stage: trace.Shutdown, Kind: trace.Fail, Message: why,
 		Attrs: map[string]string{trace.AttrRootLost: "true"}})
@@ -123,7 +124,7 @@ func (v *sender) RootLost(ctx context.Context, why string) {
 	}
 }
 
-// goesDown tells that the machine ends, and whether it stays off.
+// goesDown reports that the machine goes down, and whether it switches itself off.
 func (v *sender) goesDown(ctx context.Context, off bool) {
 	if off {
 		v.end(ctx, "the machine switches itself off", map[string]string{trace.AttrOff: "true"})
@@ -132,7 +133,7 @@ func (v *sender) goesDown(ctx context.Context, off bool) {
 	v.Goodbye(ctx, "the machine goes down")
 }
 
-// Goodbye tells that this boot is over.
+// Goodbye reports that this boot is over.
 func (v *sender) Goodbye(ctx context.Context, message string) { v.end(ctx, message, nil) }
 
 func (v *sender) end(ctx context.Context, message string, attrs map[string]string) {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestCommandThatDoesNotEnd: a command after a config file that hangs is told as such, and not as "signal: killed".
+// TestCommandThatDoesNotEnd: a config file's command that hangs is reported as such, and not as "signal: killed".
 func TestCommandThatDoesNotEnd(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)

@@ -17,16 +17,16 @@ import (
 	"pando/internal/systemd"
 )
 
-// due is what the agent has to send about the node.
+// due is what the agent has to send now.
 type due int
 
 const (
 	nothingDue due = iota
-	heartbeat      // that the node runs, and nothing else
-	fullStatus     // the whole status
+	heartbeat      // only that the node runs
+	fullStatus     // the full status
 )
 
-// status reports how the node is.
+// status sends the node's status and heartbeats.
 type status struct {
 	who        *identity
 	sender     *sender
@@ -35,16 +35,16 @@ type status struct {
 	commands   *commands
 	waker      *waker
 	root       string                             // mount point of the overlay
-	extensions func() ([]fleet.Extension, string) // that are laid over the root, and why they are not others
-	staged     func() fleet.Digest                // the version that is ready to be booted; "": none
+	extensions func() ([]fleet.Extension, string) // the attached ones, and why they differ from the assigned ones
+	staged     func() fleet.Digest                // the staged version; "": none
 
-	sent    time.Time // when last was taken by the server
+	sent    time.Time // when the server accepted last
 	last    api.NodeStatus
-	beat    time.Duration // how long the node is silent before it sends a heartbeat
-	again   time.Time     // before which a status that did not arrive is not sent again
-	wait    time.Duration // the longest that again may be off
+	beat    time.Duration // time without a report after which a heartbeat is due
+	again   time.Time     // do not retry a failed report before this time
+	wait    time.Duration // upper bound of the random delay that sets again
 	systemd *api.Systemd
-	asked   int // times that systemd gave an account, whole or not
+	asked   int // number of accounts from systemd, complete or not
 }
 
 // report reads the block daemon's counters and systemd's figures, and sends what is due.
@@ -71,21 +71,21 @@ func (w *status) report(ctx context.Context) {
 		}
 	}
 	if err != nil {
-		w.sender.logf("report status: %v", err)
+		w.sender.logf("status cannot be reported: %v", err)
 		w.later()
 		return
 	}
 	w.beat, w.wait, w.again = nextBeat(), 0, time.Time{}
 }
 
-// later delays the next attempt by a random time that grows with each failure. When a server comes back, all nodes are
-// waiting for it.
+// later delays the next attempt by a random time, because all nodes wait for a server that comes back. The bound of
+// the time doubles with each failure, up to beatEvery.
 func (w *status) later() {
 	w.wait = min(max(2*w.wait, 2*lookEvery), beatEvery)
 	w.again = time.Now().Add(rand.N(w.wait))
 }
 
-// read is the status of this moment.
+// read returns the current status.
 func (w *status) read(ctx context.Context) api.NodeStatus {
 	s := api.NodeStatus{
 		Version:    w.who.session.Version,
@@ -104,27 +104,27 @@ func (w *status) read(ctx context.Context) api.NodeStatus {
 	if w.record.up.Load() && w.systemd == nil {
 		w.askSystemd(ctx)
 	}
-	if s.Systemd = w.systemd; s.Systemd != nil { // who sent it is a boot's last word: it is most of a status
+	if s.Systemd = w.systemd; s.Systemd != nil { // only after the boot: they are most of a status
 		s.Fed = b.Fed
 	}
 	return s
 }
 
-// stateMost bounds what is told of the state; 64 paths take less than a third.
+// stateMost bounds the report of the state, in bytes; 64 paths take less than a third.
 const stateMost = 64 << 10
 
-// readText reads the beginning of a file, "" if there is none.
+// readText returns up to most bytes of a file, "" if there is none.
 func readText(dir, name string, most int64) string {
 	f, err := os.Open(filepath.Join(dir, name))
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
-	b, _ := io.ReadAll(io.LimitReader(f, most)) // what can be read is told
+	b, _ := io.ReadAll(io.LimitReader(f, most)) // on an error, return what was read
 	return string(b)
 }
 
-// askSystemd keeps systemd's account once it is whole, or asked for often enough.
+// askSystemd stores systemd's account of the boot once it is complete, or was requested systemd.SystemdAsks times.
 func (w *status) askSystemd(ctx context.Context) {
 	account, whole := systemd.Read(ctx, systemd.Systemctl)
 	if account != nil {
@@ -135,8 +135,8 @@ func (w *status) askSystemd(ctx context.Context) {
 	}
 }
 
-// due decides what to send: the full status at once while people watch a boot, else now and then if it changed; a
-// heartbeat, which has a tenth of the bytes, when nothing was sent for a while.
+// due decides what to send. The full status: at once during a boot, because people watch, and later at most once in a
+// while if it changed. A heartbeat, with a tenth of the bytes: when nothing was sent for a while.
 func (w *status) due(s api.NodeStatus) due {
 	since := time.Since(w.sent)
 	spoke := w.sender.spoke.Load()
@@ -166,7 +166,7 @@ func (w *status) due(s api.NodeStatus) due {
 	return nothingDue
 }
 
-// interval is how soon the loop runs again.
+// interval returns the time until the loop runs again.
 func (w *status) interval() time.Duration {
 	if w.commands.recent() {
 		return commandEvery
@@ -177,10 +177,10 @@ func (w *status) interval() time.Duration {
 	return lookEvery
 }
 
-// nextBeat is drawn anew each time, so that nodes that were switched on together do not go on speaking together.
+// nextBeat returns a new random time for each heartbeat, so that nodes that were switched on together spread out.
 func nextBeat() time.Duration { return beatEvery*3/4 + rand.N(beatEvery/2) }
 
-// upperSpace reads how full the overlay's writable layer is, which statfs of an overlay shows.
+// upperSpace reads how full the write layer is: statfs of an overlay reports its upper layer.
 func upperSpace(root string, s *api.NodeStatus) {
 	var st unix.Statfs_t
 	if unix.Statfs(root, &st) != nil {

@@ -15,14 +15,14 @@ import (
 	"pando/internal/control"
 )
 
-// Nodes whose server was away do not all speak in the seconds in which it comes back: with a try every five seconds
-// a twelfth of a minute would hear all of them.
+// Nodes do not all report in the first seconds after their server comes back. With a try every five seconds it would
+// receive all of them within a twelfth of a minute.
 func TestSignsOfLifeAfterTheServerWasAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const nodes, away = 200, 10 * time.Minute
 		begun := time.Now()
 		var mu sync.Mutex
-		received := map[time.Duration]int{} // in each five seconds after it came back
+		received := map[time.Duration]int{} // reports in each five seconds after the server came back
 		speaks := func(*http.Request) (*http.Response, error) {
 			since := time.Since(begun) - away
 			if since < 0 {

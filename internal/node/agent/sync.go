@@ -11,10 +11,11 @@ import (
 	"pando/internal/rootdir"
 )
 
-// maxOutput is how much of what a failed command printed is told: its end.
+// maxOutput is how many bytes at the end of a failed command's output are reported.
 const maxOutput = 400
 
-// syncConfig makes the config files what the server has for this boot, and runs the commands of those that changed.
+// syncConfig replaces config files that differ from the server's for this boot, and runs the commands of those that
+// changed. A dry run only lists them.
 func (c *commands) syncConfig(ctx context.Context, dryRun bool) ([]api.SyncedFile, error) {
 	var got api.NodeConfigResponse
 	self := c.who.Self()
@@ -35,7 +36,7 @@ func (c *commands) syncConfig(ctx context.Context, dryRun bool) ([]api.SyncedFil
 	return out, nil
 }
 
-// putChanged puts the files in place that are not as they should be.
+// putChanged writes the files that differ, and lists them.
 func putChanged(root *rootdir.Dir, files []fleet.File, dryRun bool) []api.SyncedFile {
 	var out []api.SyncedFile
 	for _, f := range files {
@@ -55,7 +56,7 @@ func putChanged(root *rootdir.Dir, files []fleet.File, dryRun bool) []api.Synced
 	return out
 }
 
-// runAll runs the commands of the files, each once.
+// runAll runs the commands of the files, each command once.
 func runAll(ctx context.Context, files []api.SyncedFile) {
 	failed := map[string]string{}
 	for i := range files {
@@ -72,7 +73,7 @@ func runAll(ctx context.Context, files []api.SyncedFile) {
 	}
 }
 
-// runShell runs a command of the image's shell, and returns how it failed, "" when it did not.
+// runShell runs a command with the image's /bin/sh. It returns how the command failed, "" if it did not.
 func runShell(ctx context.Context, command string) string {
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", command)
 	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}

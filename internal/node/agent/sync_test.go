@@ -13,8 +13,8 @@ import (
 	"pando/internal/rootdir"
 )
 
-// What is as it should be is left alone, also its command; what somebody changed is put back; one file that cannot
-// be put does not stop the others; a dry run writes nothing.
+// A file that is as it should be is not written, and its command does not run. A changed file is restored. A file
+// that cannot be written does not stop the others. A dry run writes nothing.
 func TestSyncFiles(t *testing.T) {
 	dir, r := agentRoot(t)
 	if err := os.MkdirAll(filepath.Join(dir, "etc/dir/x"), 0o755); err != nil {
@@ -76,7 +76,8 @@ func TestSyncFiles(t *testing.T) {
 	}
 }
 
-// A command that several files want is run once, after all of them; how it failed is told with what it printed.
+// A command of several files runs once, after all of them are written. A failure is reported with the command's
+// output.
 func TestSyncCommands(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
 	once := "echo once >> " + log

@@ -10,15 +10,16 @@ import (
 	"pando/internal/trace"
 )
 
-// waitsEvery is how often a boot that takes long is looked at. What it waits for is told when it was seen twice.
+// waitsEvery is the interval at which a slow boot is examined. What it waits for is reported when two examinations in
+// a row find the same.
 const waitsEvery = 10 * time.Second
 
-// waits tells what a boot waits for before its default target.
+// waits reports what a boot waits for before its default target.
 type waits struct {
 	sender     *sender
 	record     *record
 	systemctl  func(context.Context, ...string) (string, error)
-	next       time.Duration // on the clock of init
+	next       time.Duration // offset of the next examination
 	last, told string
 }
 
@@ -29,7 +30,7 @@ func (w *waits) look(ctx context.Context) {
 	}
 	begins := w.next == 0
 	if w.next = now + waitsEvery; begins {
-		return // most boots are done before anything is asked
+		return // most boots are complete before the second examination
 	}
 	e := trace.Event{Stage: trace.SwitchRoot, Kind: trace.Info,
 		Message: trace.WaitsFor + strings.Join(systemd.Waits(ctx, w.systemctl), " ")}

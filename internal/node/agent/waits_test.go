@@ -10,8 +10,8 @@ import (
 	"pando/internal/trace"
 )
 
-// What a boot waits for is told once it was seen twice, and once only: systemd's jobs, or why node state cannot be put
-// in place, which is a failure. A node that is up waits for nothing.
+// What a boot waits for is reported once, when it was seen twice: systemd's jobs, or why node state is not in place,
+// which is a failure. A node that is up reports nothing.
 func TestWhatABootWaitsForIsTold(t *testing.T) {
 	a := testAgent(t, rundir.Session{})
 	jobs := "71 dev-sdb.device start running\n72 multi-user.target start waiting\n"

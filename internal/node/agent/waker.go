@@ -15,12 +15,13 @@ import (
 	"pando/internal/swarm"
 )
 
-// wakePause is how long wake-ups are ignored after one was taken. Anybody can send them, and each costs a report.
+// wakePause is the shortest time between two wake-ups by the network. Anybody can send wake-ups, and each costs a
+// report.
 const wakePause = time.Second
 
-// waker makes the agent's loop report before its next turn.
+// waker makes the agent's loop run before its timer.
 type waker struct {
-	wakes chan struct{} // holds one when the loop is to run
+	wakes chan struct{} // holds an element when the loop is to run
 	woken atomic.Bool   // the server wants a report
 	log   io.Writer
 }
@@ -29,8 +30,8 @@ func newWaker(log io.Writer) *waker { return &waker{wakes: make(chan struct{}, 1
 
 func (w *waker) logf(format string, args ...any) { fmt.Fprintf(w.log, format+"\n", args...) }
 
-// listenUDP takes wake-ups of the server: datagrams to the port at which peers ask by TCP. Nothing in them is read.
-// If one does not arrive, the node reports when it would have anyway.
+// listenUDP receives the server's wake-ups: datagrams to the UDP port with the number of the peers' TCP port. Their
+// content is ignored. If one is lost, the node reports at its usual time.
 func (w *waker) listenUDP(ctx context.Context) {
 	var c net.ListenConfig
 	conn, err := c.ListenPacket(ctx, "udp", ":"+strconv.Itoa(swarm.Port))
@@ -65,13 +66,13 @@ func (w *waker) Wake() {
 	}
 }
 
-// listenMarks wakes the loop when `pando-init mark` made a mark.
+// listenMarks wakes the loop when `pando-init mark` has written a mark.
 func (w *waker) listenMarks(ctx context.Context, dir string) {
 	path := filepath.Join(dir, rundir.AgentSocket)
 	_ = os.Remove(path)
 	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
-		w.logf("cannot listen for marks: %v", err) // marks are still found by looking
+		w.logf("cannot listen for marks: %v", err) // the loop still finds marks at its usual time
 		return
 	}
 	context.AfterFunc(ctx, func() { c.Close() })

@@ -13,11 +13,9 @@ import (
 	"pando/internal/rootdaemon"
 )
 
-// watchSupervisor waits until the supervisor dies and starts another, so that neither of the two can be
-// killed for good alone. Starting a process from here is safe: the program lies on a tmpfs, and the root that
-// this daemon serves is out of its sight.
-//
-// It returns when the kernel never read anything: then init gave up on the device, and this daemon with it.
+// watchSupervisor starts a new supervisor when the old one dies, since the two restart each other. The program file
+// is on a tmpfs, so this needs no read of the root. It returns if the kernel has never read: init then gave up on the
+// device and on this daemon.
 func (d *blockDaemon) watchSupervisor(ctx context.Context) {
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 10*time.Second) {
 		d.supervisor().drain()
@@ -26,7 +24,7 @@ func (d *blockDaemon) watchSupervisor(ctx context.Context) {
 		}
 		d.log.Warn("the supervisor died, starting another")
 		if err := d.startSupervisor(); err != nil {
-			d.log.Error("start supervisor", "err", err)
+			d.log.Error("supervisor cannot be started", "err", err)
 		} else {
 			d.ledger.report(blockapi.Incident{Kind: blockapi.Reattached, Message: "the supervisor of the block " +
 				"daemon died; another " +

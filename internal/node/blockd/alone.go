@@ -17,7 +17,7 @@ import (
 	"pando/internal/rootdaemon"
 )
 
-// Alone is a block daemon without kernel and supervisor: its caller has the client's end of its socket. The lab
+// Alone is a block daemon without kernel and supervisor. Its caller has the client's end of its socket. The lab
 // measures daemons this way on machines that lack an NBD device or run many daemons.
 type Alone struct {
 	Device *nbd.Client // reads of the root
@@ -28,8 +28,8 @@ type Alone struct {
 	memory  *os.File
 }
 
-// StartAlone starts the program binary in the role DaemonName, in its own directory. It returns when the daemon can
-// answer reads.
+// StartAlone starts the program binary in the role DaemonName. The daemon runs in directory dir. StartAlone returns
+// when it can answer reads.
 func StartAlone(ctx context.Context, binary, dir string, c blockapi.Config, log *os.File) (*Alone, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (a *Alone) start(binary, dir string, c blockapi.Config, log *os.File) (err 
 	return err
 }
 
-// ready waits for the daemon's first word.
+// ready waits for the daemon's first message.
 func (a *Alone) ready(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { _ = a.control.SetReadDeadline(time.Now()) })
 	defer stop()
@@ -96,10 +96,10 @@ func (a *Alone) ready(ctx context.Context) error {
 	return nil
 }
 
-// PID is the daemon's process id.
+// PID returns the daemon's process ID.
 func (a *Alone) PID() int { return a.process.Pid }
 
-// Close ends the daemon: it disconnects the device as a shutdown does, and kills the daemon if that does not end it.
+// Close disconnects the device as a shutdown does. If the daemon does not end within five seconds, Close kills it.
 func (a *Alone) Close() {
 	if a.Device != nil {
 		_ = a.Device.Close() // it may have ended before

@@ -15,7 +15,7 @@ import (
 	"pando/internal/chunk"
 )
 
-// aloneConfig is of an origin that has blocks blocks.
+// aloneConfig returns an origin with an image of this many blocks, and a configuration for it.
 func aloneConfig(t *testing.T, blocks int) (*testOrigin, blockapi.Config) {
 	t.Helper()
 	if unix.Geteuid() != 0 {
@@ -81,7 +81,7 @@ func TestBlockAloneThatCannotStart(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, errors.New("no time left"))
 	defer cancel()
-	c.Servers = []string{"http://192.0.2.1:1"} // nobody is there
+	c.Servers = []string{"http://192.0.2.1:1"} // no server answers there
 	if _, err := startAlone(ctx, t, c); err == nil || !strings.Contains(err.Error(), "no time left") {
 		t.Errorf("a server that is not there: got %v", err)
 	}

@@ -20,14 +20,14 @@ import (
 	"pando/internal/image/bootpack"
 )
 
-// What the replayed boot reads, as a Debian server does: 62 MB in about 1,500 requests, of an image of programs.
+// Size of the replayed boot: 62 MB in about 1,500 requests, as a Debian server reads of an image of programs.
 const (
 	benchImage = 160 << 20
 	benchReads = 62_000_000
 )
 
-// BenchmarkBootPack replays one boot against a block daemon of its own, with chunks only and with a boot pack, in
-// turn, and prints what arrived, how much memory and processor time the daemons took, and the ratios.
+// BenchmarkBootPack replays one boot against a block daemon, alternately with chunks only and with a boot pack. It
+// prints the bytes received, the memory and processor time of the daemons, and the ratios.
 func BenchmarkBootPack(b *testing.B) {
 	if unix.Geteuid() != 0 {
 		b.Skip("locking memory without a limit needs root")
@@ -56,10 +56,10 @@ func BenchmarkBootPack(b *testing.B) {
 	b.ReportMetric(sum["pack-wire"]/sum["chunks-wire"], "wire-ratio")
 }
 
-// extent of a read, in blocks.
+// benchRead is the extent of a read, in blocks.
 type benchRead struct{ start, blocks int }
 
-// filesOrigin serves an image of this machine's programs and libraries, and says which of it a boot reads: some
+// filesOrigin serves an image of this machine's programs and libraries, and returns what a boot reads of it: some
 // files whole, some in part, in requests of up to 128 KiB.
 func filesOrigin(b *testing.B) (*testOrigin, []benchRead) {
 	b.Helper()
@@ -120,7 +120,7 @@ func (o *testOrigin) cut(b *testing.B, files []chunk.Extent) {
 	o.index = o.put(index.Root)
 }
 
-// drawReads draws what a boot reads: a block is read once, which is what the kernel's page cache sees to.
+// drawReads chooses what a boot reads. Each block is read once, because the kernel's page cache has it afterwards.
 func drawReads(files []chunk.Extent) []benchRead {
 	r := rand.New(rand.NewPCG(1, 2))
 	var reads []benchRead
@@ -142,7 +142,7 @@ func drawReads(files []chunk.Extent) []benchRead {
 	return reads
 }
 
-// packOf makes the boot pack of some reads: 256 KiB pieces at the best level that Go has.
+// packOf makes the boot pack of some reads: pieces of 256 KiB at Go's best compression level.
 func (o *testOrigin) packOf(b *testing.B, reads []benchRead) []byte {
 	b.Helper()
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithSingleSegment(true))
@@ -180,10 +180,10 @@ func (o *testOrigin) packOf(b *testing.B, reads []benchRead) []byte {
 	return data
 }
 
-// taken is what one boot took.
-type taken struct{ wire, cpu, memory float64 } // received of read bytes, seconds, MB
+// taken is the cost of one boot.
+type taken struct{ wire, cpu, memory float64 } // bytes received per byte read, seconds, MB
 
-// replay reads what a boot reads through a daemon of its own.
+// replay reads a boot's blocks through a new daemon.
 func (o *testOrigin) replay(b *testing.B, reads []benchRead) taken {
 	b.Helper()
 	k, c, ready, stop := supervise(b, o, blockapi.Config{ChunkSize: chunk.DefaultChunkSize})
@@ -208,8 +208,8 @@ func (o *testOrigin) replay(b *testing.B, reads []benchRead) taken {
 	}
 }
 
-// peakMemory is the most that a process had resident, in bytes. What the daemon says of itself counts its parent as
-// well, from before it became another program.
+// peakMemory returns the peak of a process's resident memory in bytes. The daemon's own figure includes its parent's
+// memory from before exec.
 func peakMemory(b *testing.B, pid int) float64 {
 	b.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -224,7 +224,7 @@ func peakMemory(b *testing.B, pid int) float64 {
 	return kib * 1024
 }
 
-// processorTime is what a process has taken so far, to a hundredth of a second.
+// processorTime returns the processor time of a process so far, with a resolution of 10 ms.
 func processorTime(b *testing.B, pid int) time.Duration {
 	b.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

@@ -17,11 +17,11 @@ import (
 	"pando/internal/chunk"
 )
 
-// cacheHeap is the memory that a cache on a disk takes at most: its directory, and half of what waits to be
-// written; the rest of that is kept as pieces of the boot pack anyway.
+// cacheHeap bounds the memory of a disk cache in bytes: its directory, and half of the objects that wait to be
+// written. The other half is kept as pieces of the boot pack anyway.
 const cacheHeap = 16 << 20
 
-// cacheHeapOf is the garbage collector's aim for what this daemon keeps beside the usual.
+// cacheHeapOf returns the heap in bytes that the configured cache may use.
 func cacheHeapOf(c blockapi.Config) int64 {
 	if c.Disk != nil || c.Pending != nil {
 		return c.RAM + cacheHeap
@@ -29,13 +29,13 @@ func cacheHeapOf(c blockapi.Config) int64 {
 	return c.RAM
 }
 
-// cacheOpens is how long a boot waits for the tables of its cache, some megabytes. After that it begins without, and
-// asks the cache when it is there.
+// cacheOpens is how long a boot waits until the cache's tables, some megabytes, are read. After that the boot goes on
+// without the cache, and uses it once it is open.
 const cacheOpens = 2 * time.Second
 
-var errCacheHangs = errors.New("it answers too late, and is not asked any more until its answers come")
+var errCacheHangs = errors.New("the disk answers too late, and is not read until its answers arrive")
 
-// openCache begins to use the cache that the configuration names.
+// openCache starts to use the configured cache.
 func (d *blockDaemon) openCache(ctx context.Context) {
 	switch {
 	case d.cfg.Disk != nil || d.cfg.Pending != nil:
@@ -61,14 +61,14 @@ func (d *blockDaemon) openCache(ctx context.Context) {
 	}
 }
 
-// awaitCache returns when the tables of the cache are there, or have had their time. Of a node that is not known to
-// have a cache the disk is not waited for.
+// awaitCache returns when the cache is open, or its time is over. If the node is not known to have a cache,
+// pending.Wait is 0.
 func (d *blockDaemon) awaitCache(ctx context.Context, came, opened <-chan struct{}) {
 	if pending := d.cfg.Pending; pending != nil && !pending.Came() {
 		select {
 		case <-came:
 		case <-time.After(pending.Wait):
-			d.log.Info("the cache's disk is still to come; the boot begins without", "waited", pending.Wait)
+			d.log.Info("cache disk is not there yet; the boot begins without it", "waited", pending.Wait)
 			return
 		case <-ctx.Done():
 			return
@@ -77,12 +77,12 @@ func (d *blockDaemon) awaitCache(ctx context.Context, came, opened <-chan struct
 	select {
 	case <-opened:
 	case <-time.After(cacheOpens):
-		d.cacheFailed(fmt.Errorf("its tables are not read after %s; the boot begins without", cacheOpens))
+		d.cacheFailed(fmt.Errorf("its tables are not read after %s; the boot begins without it", cacheOpens))
 	case <-ctx.Done():
 	}
 }
 
-// useDisk gets the disk, closes came, and begins to use it.
+// useDisk receives the disk, closes came, and opens the cache on it.
 func (d *blockDaemon) useDisk(came chan<- struct{}) {
 	c, err := d.cfg.Disk, error(nil)
 	if c == nil {
@@ -105,10 +105,11 @@ func (d *blockDaemon) useDisk(came chan<- struct{}) {
 	d.through.BackendReady(true)
 	d.fillCache()
 	s := disk.Stats()
-	d.log.Info("cache", "device", c.Name, "objects", s.Objects, "bytes", s.Size)
+	d.log.Info("cache disk is used", "device", c.Name, "objects", s.Objects, "bytes", s.Size)
 }
 
-// fillCache has the pieces of the boot pack written that are in memory, and came before the disk or too fast for it.
+// fillCache writes the boot pack's pieces that are in memory to the cache: they arrived before the disk, or faster
+// than it could write.
 func (d *blockDaemon) fillCache() {
 	s := d.pieces.Load()
 	if s == nil || d.pending == nil || d.pending.Load() == nil {
@@ -151,16 +152,16 @@ func (d *blockDaemon) openDisk(c *blockapi.CacheDisk) (*cache.Disk, error) {
 }
 
 func (d *blockDaemon) cacheFailed(err error) {
-	name := blockapi.PendingName // whose disk did not come
+	name := blockapi.PendingName // the disk did not appear
 	if c := d.disk.Load(); c != nil {
 		name = c.Name
 	}
-	d.log.Warn("cache", "device", name, "err", err)
+	d.log.Warn("cache disk is not used", "device", name, "err", err)
 	d.ledger.report(blockapi.Incident{Kind: blockapi.CacheFailed, Source: name, Message: err.Error()})
 }
 
-// closeCache waits until all objects are written to the disk. A node never comes to this; a power cut costs what was
-// fetched in the last second.
+// closeCache waits until all objects are written to the disk, at most for cacheOpens. A power cut loses the objects
+// of about a second.
 func (d *blockDaemon) closeCache() {
 	if d.through != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), cacheOpens)
@@ -169,7 +170,7 @@ func (d *blockDaemon) closeCache() {
 	}
 }
 
-// kept is a source that asks the node's cache before from. Without a cache it is from.
+// kept returns a source that reads the node's cache before from. Without a cache it returns from.
 func (d *blockDaemon) kept(from chunk.Source) chunk.Source {
 	if d.through == nil {
 		return from
@@ -177,7 +178,7 @@ func (d *blockDaemon) kept(from chunk.Source) chunk.Source {
 	return d.through.Before(from)
 }
 
-// has reports whether the node's cache has an object; nil without a cache.
+// has returns a function that reports whether the node's cache has an object, or nil without a cache.
 func (d *blockDaemon) has() func(chunk.ID) bool {
 	if d.through == nil {
 		return nil
@@ -185,27 +186,27 @@ func (d *blockDaemon) has() func(chunk.ID) bool {
 	return d.through.Backend.Has
 }
 
-// keepsSomething reports whether the node's cache has any object. Objects of another version count: the pack shares
-// blocks with the version before.
+// keepsSomething reports whether the disk cache has any object. Objects of another version count, because versions
+// share blocks.
 func (d *blockDaemon) keepsSomething() bool {
 	if d.through == nil {
 		return false
 	}
 	if d.pending == nil {
-		return false // memory is empty when a boot begins
+		return false // a cache in memory is empty at the start of a boot
 	}
 	disk := d.pending.Load()
 	return disk != nil && disk.Stats().Objects > 0
 }
 
-// lowPriority keeps the goroutine on a thread of its own whose writes come after everybody's reads.
+// lowPriority locks the goroutine to a thread with the lowest I/O priority, so that its writes do not delay reads.
 func lowPriority() {
 	runtime.LockOSThread()
 	const whoProcess, bestEffortLast = 1, 2<<13 | 7
-	_, _, _ = unix.Syscall(unix.SYS_IOPRIO_SET, whoProcess, 0, bestEffortLast) // schedulers without priorities refuse
+	_, _, _ = unix.Syscall(unix.SYS_IOPRIO_SET, whoProcess, 0, bestEffortLast) // some I/O schedulers have none
 }
 
-// pendingCache is a cache disk that may still be opening. Until then it is empty and takes nothing.
+// pendingCache is a disk cache that may not be open yet. Until then it is empty and ignores writes.
 type pendingCache struct{ atomic.Pointer[cache.Disk] }
 
 // Get returns an object if the disk is there and has it.
@@ -222,7 +223,7 @@ func (k *pendingCache) Has(id chunk.ID) bool {
 	return d != nil && d.Has(id)
 }
 
-// Wants reports whether the disk is there and should have an object.
+// Wants reports whether the disk is there and lacks an object that it should have.
 func (k *pendingCache) Wants(id chunk.ID) bool {
 	d := k.Load()
 	return d != nil && d.Wants(id)
@@ -236,7 +237,7 @@ func (k *pendingCache) Put(v chunk.Verified) error {
 	return nil
 }
 
-// Sync makes durable what was written.
+// Sync flushes the writes to the disk.
 func (k *pendingCache) Sync() error {
 	if d := k.Load(); d != nil {
 		return d.Sync()

@@ -18,7 +18,7 @@ import (
 	"pando/internal/testkit/cachekit"
 )
 
-// readAlone runs a daemon of its own, reads the whole root with it, and returns what it says of itself at the end.
+// readAlone runs a new daemon, reads the whole root through it, and returns its last status.
 func readAlone(t *testing.T, o *testOrigin, c blockapi.Config) blockapi.Status {
 	t.Helper()
 	a, err := startAlone(t.Context(), t, c)
@@ -50,8 +50,8 @@ func kinds(st blockapi.Status) (out []blockapi.IncidentKind) {
 	return out
 }
 
-// A cache on a disk: the first daemon fills it, the next fetches nothing; damaged, read-only, or no cache at all, it
-// makes no read fail.
+// The first daemon fills a cache disk, and the next one fetches nothing. A damaged, read-only or missing cache makes
+// no read fail.
 func TestBlockDaemonWithACacheDisk(t *testing.T) {
 	o, c := aloneConfig(t, 400)
 	const size = 80 << 20
@@ -107,7 +107,7 @@ func TestBlockDaemonWithACacheDisk(t *testing.T) {
 	}
 }
 
-// A cache that has nothing of the boot pack yet, and no peers: the pack comes, in one life of the daemon.
+// With an empty cache and no peers the whole boot pack is fetched by one daemon.
 func TestBootPackWithAnEmptyCache(t *testing.T) {
 	o, c := aloneConfig(t, 400)
 	o.putPack(t, 10, bootpack.Extent{Start: 0, Blocks: 400})
@@ -150,7 +150,7 @@ func TestBlockDaemonWithACacheInMemory(t *testing.T) {
 	}
 }
 
-// A daemon that takes over has the cache as well.
+// A daemon that takes over uses the cache too.
 func TestSupervisorPassesTheCacheOn(t *testing.T) {
 	o, c := aloneConfig(t, 200)
 	disk := cachekit.NewDisk(t)
@@ -181,7 +181,7 @@ func TestSupervisorPassesTheCacheOn(t *testing.T) {
 	}
 }
 
-// A node that kept the version before fetches of the next one what is new, with the whole boot set there before
+// A node with the previous version in its cache fetches only what is new, and has all pieces for the boot before
 // anything is read.
 func TestNextVersionWithACacheInASwarm(t *testing.T) {
 	o, c := newTrackedOrigin(t, 400)
@@ -189,7 +189,7 @@ func TestNextVersionWithACacheInASwarm(t *testing.T) {
 	c.Disk = disk
 	readAlone(t, o.testOrigin, c)
 
-	const changed = 3 // pieces of ten blocks
+	const changed = 3 // pieces, of ten blocks each
 	for i := range changed {
 		o.raw[i*100*chunk.BlockSize] ^= 1
 	}
@@ -215,7 +215,7 @@ func TestNextVersionWithACacheInASwarm(t *testing.T) {
 	o.readAll(t, next)
 }
 
-// In a swarm a node with a warm cache fetches nothing, and its peers get from it what it has.
+// A node with a warm cache fetches nothing from its swarm, and serves its objects to peers.
 func TestWarmCacheInASwarm(t *testing.T) {
 	o, c := newTrackedOrigin(t, 400)
 	disk := cachekit.NewDisk(t)
@@ -254,9 +254,9 @@ func TestWarmCacheInASwarm(t *testing.T) {
 		a.Close()
 	}
 
-	// All of it damaged: the boot set comes from the swarm before anything is read.
+	// If all objects are damaged, the swarm sends the pieces for the boot before anything is read.
 	junk := make([]byte, 16<<10)
-	for at := int64(8 << 20); at < disk.Size-8<<20; at += int64(len(junk)) { // not its tables
+	for at := int64(8 << 20); at < disk.Size-8<<20; at += int64(len(junk)) { // leaves the cache's tables intact
 		if _, err := disk.File.WriteAt(junk, at); err != nil {
 			t.Fatal(err)
 		}

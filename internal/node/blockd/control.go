@@ -10,21 +10,21 @@ import (
 	"pando/internal/link"
 )
 
-// controlMessage is a line from the block daemon to its supervisor. The other direction carries nothing; a closed
+// controlMessage is a line of JSON from the block daemon to its supervisor. The supervisor sends nothing. A closed
 // socket means that the other process died.
 type controlMessage struct {
-	Ready   bool          `json:"ready,omitempty"`   // the index is there; reads can be answered
-	Fail    string        `json:"fail,omitempty"`    // it can never be ready; the daemon ends
-	Network *link.Network `json:"network,omitempty"` // what the next daemon shall keep up
+	Ready   bool          `json:"ready,omitempty"`   // the daemon has the index and can answer reads
+	Fail    string        `json:"fail,omitempty"`    // the daemon cannot become ready, and ends
+	Network *link.Network `json:"network,omitempty"` // the network that the next daemon maintains
 }
 
-// controlConn is one end of the socket between the two.
+// controlConn is one end of the socket between supervisor and daemon.
 type controlConn struct {
 	net.Conn
 	in *bufio.Scanner
 }
 
-// newControlConn takes f over.
+// newControlConn makes a connection of a socket's file, and closes the file.
 func newControlConn(f *os.File) (*controlConn, error) {
 	c, err := net.FileConn(f)
 	f.Close()
@@ -42,7 +42,7 @@ func (c *controlConn) send(m controlMessage) error {
 	return err
 }
 
-// receive returns the next message, or an error when the other end is gone.
+// receive returns the next message, or an error when the other end is closed.
 func (c *controlConn) receive() (m controlMessage, err error) {
 	if !c.in.Scan() {
 		return m, fmt.Errorf("control socket closed (%v)", c.in.Err())
@@ -50,7 +50,7 @@ func (c *controlConn) receive() (m controlMessage, err error) {
 	return m, json.Unmarshal(c.in.Bytes(), &m)
 }
 
-// drain returns when the other end is gone.
+// drain reads until the other end is closed.
 func (c *controlConn) drain() {
 	for {
 		if _, err := c.receive(); err != nil {

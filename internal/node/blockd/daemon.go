@@ -32,18 +32,18 @@ import (
 
 // File descriptors of the block daemon, beside standard input (the blockapi.Config as JSON), output and error.
 const (
-	blockSocketFD  = 3 // its end of the kernel's NBD connection
+	blockSocketFD  = 3 // the daemon's end of the NBD connection
 	blockLedgerFD  = 4
-	blockControlFD = 5 // its end of the control socket
-	blockDiskFD    = 6 // and on: the cache's disk, and what tells the processors' times, if there are
+	blockControlFD = 5 // the daemon's end of the control socket
+	blockDiskFD    = 6 // first of the optional descriptors: the cache disk, or the socket over which init sends it
 )
 
-// Bounds of the block daemon's memory, in bytes; see memoryLimit too. The kernel has up to 128 requests in flight.
-// They wait in the socket when the buffers are taken.
+// Bounds of the block daemon's memory in bytes; see also memoryLimit. The kernel has up to 128 requests in flight,
+// which wait in the socket while all buffers are in use.
 const (
 	blockRequests = 128
 	blockBuffers  = 4 << 20
-	blockCache    = 3 << 20 // raw bytes
+	blockCache    = 3 << 20 // bytes of unpacked chunks
 	blockConns    = 8       // connections to each server
 )
 
@@ -53,24 +53,24 @@ type blockDaemon struct {
 	binary  string
 	log     *slog.Logger
 	ledger  ledger
-	memory  *os.File // the ledger's, for a supervisor that has to be started anew
+	memory  *os.File // file of the ledger, passed on to a new supervisor
 	watch   *sourceWatch
 	stall   *stall
 	monitor *netMonitor
 	reads   *readRecorder
-	through *cache.ReadThrough // nil: no cache beside what blockdev has
-	pending *pendingCache      // behind it; nil: no cache on a disk
+	through *cache.ReadThrough // nil: neither disk nor memory cache
+	pending *pendingCache      // the disk cache behind through; nil: none
 	start   time.Time
-	proofs  chunk.FastDigests // of the boot pack's pieces
+	proofs  chunk.FastDigests // digests of the boot pack's pieces
 	holder  holder
-	roomier sync.Once // when the holder begins for the first time
+	roomier sync.Once // raises the memory limit when objects are held for the first time
 
-	disk   atomic.Pointer[blockapi.CacheDisk] // nil: it did not come
-	swarm  atomic.Pointer[peer.Node]          // nil: it is in none
-	pieces atomic.Pointer[piecestore.Store]   // of the boot pack; nil: there is none
+	disk   atomic.Pointer[blockapi.CacheDisk] // nil: not there
+	swarm  atomic.Pointer[peer.Node]          // nil: not in a swarm
+	pieces atomic.Pointer[piecestore.Store]   // pieces of the boot pack; nil: no pack
 
 	mu      sync.Mutex
-	control *controlConn // to the supervisor, which may be replaced
+	control *controlConn // to the current supervisor
 }
 
 // Run is the role DaemonName; it returns the exit status. Package node calls it by argv[0].
@@ -121,19 +121,19 @@ func readBlockConfig(f *os.File) (c blockapi.Config, err error) {
 	return c, c.Validate()
 }
 
-// run serves until the kernel disconnects. Everything but the kernel's socket may come and go.
+// run serves reads until the kernel disconnects. Failures of everything else do not end it.
 func (d *blockDaemon) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	end := os.NewFile(blockSocketFD, "nbd")
 	sock, err := net.FileConn(end)
-	end.Close() // the copy is closed on exec: a supervisor started from here must not keep this end open
+	end.Close() // FileConn's copy is close-on-exec: a supervisor that this daemon starts must not inherit the socket
 	if err != nil {
 		return fmt.Errorf("kernel's socket: %w", err)
 	}
 	status := &statusServer{d.status, d.setNetwork, d.endReads, d.booted, d.leave, d.hold}
 	if err := serveStatus(ctx, blockapi.Socket, status, d.log); err != nil {
-		d.log.Warn("no status", "err", err) // worth a line, not the root file system
+		d.log.Warn("status socket cannot be opened", "err", err) // not fatal: reads work without it
 	}
 	go d.monitor.run(ctx)
 	go func() {
@@ -148,7 +148,7 @@ func (d *blockDaemon) run(ctx context.Context) error {
 		opened, err := d.open(ctx)
 		if err != nil {
 			_ = d.supervisor().send(controlMessage{Fail: err.Error()})
-			d.log.Error("open the root", "err", err)
+			d.log.Error("root cannot be opened", "err", err)
 			cancel()
 			return
 		}
@@ -158,7 +158,7 @@ func (d *blockDaemon) run(ctx context.Context) error {
 		d.holder.forget.Store(&forget)
 		dev.arrive(opened)
 		if err := d.supervisor().send(controlMessage{Ready: true}); err != nil {
-			d.log.Warn("tell the supervisor", "err", err) // it died; watchSupervisor starts another
+			d.log.Warn("supervisor was not notified", "err", err) // the supervisor died; watchSupervisor starts another
 		}
 	}()
 	server := nbd.Server{Requests: blockRequests, Buffer: blockBuffers}
@@ -175,7 +175,7 @@ func (d *blockDaemon) run(ctx context.Context) error {
 	return nil
 }
 
-// open waits for the index root.
+// open connects sources, cache and swarm, and fetches the index root.
 func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 	slow, packed := d.slow(), d.packMap()
 	debug.SetMemoryLimit(memoryLimit(d.cfg, packed.StoredSize(), hardware.Memory()))
@@ -218,8 +218,8 @@ func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 	return dev, err
 }
 
-// slow is the announce delay: at first the one at the start of this boot, then what the tracker's replies say. A daemon
-// that replaces another one assumes none, because reads wait for it.
+// slow returns the lower bound of request timeouts. It begins with the announce delay at this boot's start, and
+// follows the tracker's replies. A daemon that replaces another begins with none, because reads are waiting.
 func (d *blockDaemon) slow() *store.TimeoutFloor {
 	s := &store.TimeoutFloor{}
 	if d.cfg.Swarm != nil && d.ledger.get(countRestarts) == 0 {
@@ -228,7 +228,7 @@ func (d *blockDaemon) slow() *store.TimeoutFloor {
 	return s
 }
 
-// served counts what was answered without a fetch.
+// served counts bytes that were answered without a fetch.
 func (d *blockDaemon) served(source string, n int) {
 	switch source {
 	case "zero":

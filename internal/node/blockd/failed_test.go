@@ -11,7 +11,7 @@ import (
 	"pando/internal/swarm"
 )
 
-// The first transfer that failed of a peer is told with what it was, and those of many in one incident.
+// The first failed transfer of a peer is reported with its error. Those of many peers become one incident.
 func TestFailedPeersAreTold(t *testing.T) {
 	first := swarm.AvoidedPeer{Peer: netip.MustParseAddrPort("10.0.0.7:8481")}
 	slow, other := first, first
@@ -32,17 +32,17 @@ func TestFailedPeersAreTold(t *testing.T) {
 	}
 }
 
-// A peer that broke off but once is not left, and is on the timeline all the same.
+// A peer that failed once is not avoided, but the failure is on the timeline.
 func TestBlockDaemonTellsOfOneFailure(t *testing.T) {
 	o, c := newTrackedOrigin(t, 400)
 	var asked atomic.Int32
 	hostile(t, o, c.Pack, func(w http.ResponseWriter, _ *http.Request) {
 		if asked.Add(1) > 1 {
-			w.WriteHeader(http.StatusServiceUnavailable) // it is busy
+			w.WriteHeader(http.StatusServiceUnavailable) // busy
 			return
 		}
 		w.Header().Set("Content-Length", "40960")
-		_, _ = w.Write(make([]byte, 77)) // the daemon is gone when this fails
+		_, _ = w.Write(make([]byte, 77)) // fails only if the daemon has ended
 		panic(http.ErrAbortHandler)
 	})
 	a, err := startAlone(t.Context(), t, c)

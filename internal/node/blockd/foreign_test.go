@@ -16,8 +16,8 @@ import (
 	"pando/internal/nbd"
 )
 
-// A foreign client copies an image through the whole stack, HTTP to NBD, while the server sends flipped and
-// truncated objects in between: what comes out is the image, and what was wrong is reported.
+// A foreign NBD client copies an image through the whole stack while the server sends flipped and truncated objects.
+// The copy equals the image, and wrong objects are reported.
 func TestForeignCopyOverBadObjects(t *testing.T) {
 	if _, err := exec.LookPath("nbdcopy"); err != nil {
 		t.Skip("nbdcopy is not installed (apt install libnbd-bin)")
@@ -31,7 +31,7 @@ func TestForeignCopyOverBadObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dev.Close()
-	// the index, which would take all the bad answers
+	// Read the index first: it would get all the bad answers.
 	if err := dev.ReadAt(t.Context(), make([]byte, 1), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -75,8 +75,8 @@ func TestForeignCopyOverBadObjects(t *testing.T) {
 	}
 }
 
-// serveExport answers clients that begin with a handshake, until ctx is done. It knows one option, EXPORT_NAME, to
-// which clients fall back, and one export, whatever they call it.
+// serveExport serves clients that begin with a handshake, until ctx ends. It knows only the option EXPORT_NAME, which
+// clients fall back to, and serves one export under any name.
 func serveExport(ctx context.Context, l net.Listener, dev nbd.Device) error {
 	stop := context.AfterFunc(ctx, func() { l.Close() })
 	defer stop()
@@ -125,7 +125,7 @@ func handshake(c net.Conn, size int64) error {
 		}
 		b = binary.BigEndian.AppendUint64(b, 0x0003e889045565a9)
 		b = binary.BigEndian.AppendUint32(b, option)
-		b = binary.BigEndian.AppendUint32(b, 1<<31+1) // not supported
+		b = binary.BigEndian.AppendUint32(b, 1<<31+1) // NBD_REP_ERR_UNSUP
 		if _, err := c.Write(binary.BigEndian.AppendUint32(b, 0)); err != nil {
 			return err
 		}

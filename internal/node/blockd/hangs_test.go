@@ -12,7 +12,7 @@ import (
 	"pando/internal/testkit/cachekit"
 )
 
-// stuck is a disk whose reads do not come back.
+// stuck is a disk whose reads never return.
 type stuck struct {
 	pendingCache
 	reads chan struct{}
@@ -23,7 +23,7 @@ func (k *stuck) Get(chunk.ID, int64) (chunk.Verified, bool) {
 	return chunk.Verified{}, false
 }
 
-// A cache that answers nothing is on the timeline, once.
+// A cache that never answers is on the timeline, once.
 func TestCacheThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &blockDaemon{log: quietLog(), ledger: testLedger(t), cfg: blockapi.Config{Disk: cachekit.NewDisk(t)}}

@@ -10,11 +10,11 @@ import (
 	"pando/internal/chunk"
 )
 
-// holder keeps the objects that are fetched while it is told to hold them: those of files that must be readable while
-// no server answers. They stay until the daemon ends.
+// holder keeps the objects that are fetched while holding is on: they belong to files that must be readable while no
+// server answers. They stay in memory until the daemon ends.
 type holder struct {
 	from   chunk.Source
-	forget atomic.Pointer[func()] // lets go of what is unpacked; nil: the device is not open
+	forget atomic.Pointer[func()] // drops unpacked data; nil: the device is not open
 
 	mu      sync.Mutex
 	on      bool
@@ -22,7 +22,7 @@ type holder struct {
 	held    blockapi.Held
 }
 
-// Get returns an object that is held, or gets it.
+// Get returns a held object, or fetches it.
 func (h *holder) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error) {
 	h.mu.Lock()
 	v, ok := h.objects[r.ID]
@@ -37,7 +37,7 @@ func (h *holder) Get(ctx context.Context, r chunk.Request) (chunk.Verified, erro
 	return v, err
 }
 
-// put holds an object if that is wanted, and there is room.
+// put holds an object if holding is on and there is room.
 func (h *holder) put(v chunk.Verified) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -53,8 +53,8 @@ func (h *holder) put(v chunk.Verified) {
 	h.held.Objects, h.held.Bytes = h.held.Objects+1, h.held.Bytes+size
 }
 
-// hold begins or ends to hold, and returns what is held. What was held before stays: an agent that is started anew
-// begins again, also while no server answers.
+// hold switches holding on or off, and returns what is held. Held objects stay: an agent that restarts switches it on
+// again, possibly while no server answers.
 func (h *holder) hold(on bool) blockapi.Held {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -67,11 +67,11 @@ func (h *holder) hold(on bool) blockapi.Held {
 	return h.held
 }
 
-// hold has the daemon hold what is read from now on, or no more than it holds. What it has unpacked is let go, for
-// that would not be fetched.
+// hold switches the holding of fetched objects on or off. When switched on, it drops unpacked data, so that it is
+// fetched again and held.
 func (d *blockDaemon) hold(on bool) blockapi.Held {
 	forget := d.holder.forget.Load()
-	if forget == nil { // nothing was read yet
+	if forget == nil { // the device is not open yet
 		return blockapi.Held{}
 	}
 	if on {

@@ -10,13 +10,13 @@ import (
 	"pando/internal/chunk"
 )
 
-// What is read while a daemon holds it is there when no server answers, also when it had been read before, and much
-// else was read since. To begin again loses nothing.
+// Objects that are read while the daemon holds them can be read without a server, even if they had been read before
+// and many other reads followed. Switching it on again loses nothing.
 func TestHeldIsReadWithoutServers(t *testing.T) {
 	if unix.Geteuid() != 0 {
 		t.Skip("locking memory without a limit needs root")
 	}
-	const blocks, unpacked = 500, 2 << 20 // of which each block takes 32 KiB
+	const blocks, unpacked = 500, 2 << 20 // each block takes 32 KiB unpacked
 	o := newTestOrigin(t, blocks)
 	k, c, _, stop := supervise(t, o, blockapi.Config{ChunkSize: chunk.BlockSize, Cache: unpacked})
 	t.Cleanup(stop)
@@ -51,7 +51,7 @@ func TestHeldIsReadWithoutServers(t *testing.T) {
 	o.down.Store(false)
 }
 
-// What has no room is counted.
+// Objects that do not fit are counted.
 func TestHolderIsBounded(t *testing.T) {
 	h := &holder{}
 	h.hold(true)

@@ -15,22 +15,22 @@ import (
 	"pando/internal/rundir"
 )
 
-// counter names one number of the ledger.
+// counter is the index of a number in the ledger.
 type counter int
 
 const (
-	bytesServer counter = iota // with those of a bucket
+	bytesServer counter = iota // includes bytesBucket
 	bytesBucket
 	bytesPeer
 	bytesUploaded
 	bytesCache
 	bytesZero
 	bytesPack   // answered from the boot pack
-	bytesUnread // of the boot pack until booted, received and not read
-	bytesLate   // of the rest of it
-	bytesSpared // that the boot pack has, and that the node had as chunks
-	bytesDisk   // of objects that came from the cache on a disk
-	bytesRAM    // and from the one in memory
+	bytesUnread // in the boot pack's part until booted: received and not read
+	bytesLate   // in the rest of the boot pack: received and not read
+	bytesSpared // in the boot pack, and read from chunks that the node had
+	bytesDisk   // read from the disk cache
+	bytesRAM    // read from the memory cache
 	countReads
 	countReadBytes
 	countFetches
@@ -50,11 +50,11 @@ const (
 	incidentSize  = 768
 )
 
-// ledgerMemory is the layout of the memory that supervisor and block daemon share. It is never stored, and
-// both are the same program, so it has no version.
+// ledgerMemory is the layout of the memory that supervisor and block daemon share. It has no version: it is never
+// stored, and both processes are the same program.
 type ledgerMemory struct {
 	counters [counterCount]atomic.Int64
-	sequence atomic.Int64 // of the newest incident
+	sequence atomic.Int64 // number of the newest incident
 	slots    [incidentSlots]struct {
 		sequence atomic.Int64 // 0 while the slot is being written
 		length   atomic.Int64
@@ -62,11 +62,10 @@ type ledgerMemory struct {
 	}
 }
 
-// ledger holds counters and incidents in memory that outlives a block daemon that is killed: its file is a
-// memfd of the supervisor.
+// ledger holds counters and incidents in shared memory (a memfd), which survives a block daemon that is killed.
 type ledger struct {
 	*ledgerMemory
-	reports *sync.Mutex // of this process: its incidents enter in the order of their numbers
+	reports *sync.Mutex // serializes report within this process
 }
 
 // newLedger makes an empty ledger and the file to pass on.
@@ -88,7 +87,7 @@ func newLedger() (ledger, *os.File, error) {
 	return l, f, nil
 }
 
-// openLedger maps the ledger of f, which may be closed after that. The mapping stays for the process' life.
+// openLedger maps the ledger of f, which may be closed afterwards. The mapping stays until the process ends.
 func openLedger(f *os.File) (ledger, error) {
 	size := int(unsafe.Sizeof(ledgerMemory{}))
 	if st, err := f.Stat(); err != nil || st.Size() < int64(size) {
@@ -105,8 +104,8 @@ func (l ledger) add(c counter, n int64) { l.counters[c].Add(n) }
 
 func (l ledger) get(c counter) int64 { return l.counters[c].Load() }
 
-// report appends an incident and gives it its number and time. Supervisor and daemon may report at a time: a lock
-// that both share would be held for ever by the one that is killed.
+// report appends an incident with the next number and the current time. Supervisor and daemon may report at the same
+// time without a common lock: a process that is killed would hold such a lock for ever.
 func (l ledger) report(i blockapi.Incident) {
 	l.reports.Lock()
 	defer l.reports.Unlock()
@@ -114,7 +113,7 @@ func (l ledger) report(i blockapi.Incident) {
 	i.Source, i.Message = cut(i.Source, 100), cut(i.Message, 300)
 	text, err := json.Marshal(i)
 	if err != nil || len(text) > incidentSize {
-		// JSON may escape each byte as six. Object and kind still identify the incident.
+		// JSON may escape each byte to six. Object and kind still identify the incident.
 		i.Source, i.Message = "", ""
 		text, _ = json.Marshal(i)
 	}
@@ -131,7 +130,7 @@ func cut(s string, n int) string {
 	return s
 }
 
-// incidents returns those after since that are still there, oldest first.
+// incidents returns the stored incidents after since, oldest first.
 func (l ledger) incidents(since int64) []blockapi.Incident {
 	newest := l.sequence.Load()
 	out := []blockapi.Incident{}
@@ -142,7 +141,7 @@ func (l ledger) incidents(since int64) []blockapi.Incident {
 		}
 		text := append([]byte(nil), s.text[:min(max(s.length.Load(), 0), incidentSize)]...)
 		var i blockapi.Incident
-		// The slot may have been overwritten meanwhile; then it is of another number.
+		// Another report may have overwritten the slot meanwhile; its number differs then.
 		if s.sequence.Load() == n && json.Unmarshal(text, &i) == nil {
 			out = append(out, i)
 		}
@@ -150,7 +149,7 @@ func (l ledger) incidents(since int64) []blockapi.Incident {
 	return out
 }
 
-// status is the part of a Status that the ledger knows.
+// status returns the fields of a Status that are in the ledger.
 func (l ledger) status(since int64) blockapi.Status {
 	bucket := l.get(bytesBucket)
 	return blockapi.Status{

@@ -20,7 +20,7 @@ func testLedger(t *testing.T) ledger {
 	return l
 }
 
-// Two mappings of one ledger, as supervisor and daemon have them, see the same.
+// Supervisor and daemon map the same ledger and see the same numbers.
 func TestLedgerIsShared(t *testing.T) {
 	a, f, err := newLedger()
 	if err != nil {
@@ -72,7 +72,7 @@ func TestLedgerKeepsTheNewestIncidents(t *testing.T) {
 	}
 }
 
-// What sources send as their errors is outside input: it may be long, and need escapes.
+// Error texts of sources are untrusted: they may be long and need escapes.
 func TestLedgerCutsLongTexts(t *testing.T) {
 	l := testLedger(t)
 	l.report(
@@ -95,7 +95,7 @@ func TestLedgerCutsLongTexts(t *testing.T) {
 	}
 }
 
-// An incident has the time of the clock that all processes of a boot share.
+// An incident has a time of CLOCK_MONOTONIC, which all processes of a boot share.
 func TestIncidentsHaveTheirTime(t *testing.T) {
 	l := testLedger(t)
 	before := rundir.Monotonic()

@@ -16,7 +16,7 @@ type reader interface {
 	ReadNow(p []byte, off int64) bool
 }
 
-// meteredDevice counts what the kernel reads and how long it waits.
+// meteredDevice counts the kernel's reads and measures how long they wait.
 type meteredDevice struct {
 	reader
 	ledger ledger
@@ -55,26 +55,26 @@ func (d *meteredDevice) ReadNow(p []byte, off int64) bool {
 	return true
 }
 
-// stallAfter is when a read counts as stalled. A boot's reads take milliseconds; people notice a read of this length.
+// stallAfter is the waiting time after which a read counts as stalled. A boot's reads usually take milliseconds.
 const stallAfter = time.Second
 
-// stall measures the time in which at least one read waited for longer than stallAfter. Reads that wait
-// together count once.
+// stall measures the time in which at least one read waited longer than stallAfter. Reads that wait at the same time
+// count once.
 type stall struct {
 	ledger ledger
 	now    func() time.Time
 
 	mu      sync.Mutex
 	next    int
-	waiting map[int]time.Time // start of each read that runs
-	counted time.Time         // up to where the union of stalls is in the ledger
+	waiting map[int]time.Time // start of each running read
+	counted time.Time         // stalled time up to this moment is in the ledger
 }
 
 func newStall(l ledger) *stall {
 	return &stall{ledger: l, now: time.Now, waiting: map[int]time.Time{}}
 }
 
-// begin notes a read; the returned function ends it.
+// begin registers a read. The returned function ends it.
 func (s *stall) begin() (done func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,7 +89,7 @@ func (s *stall) begin() (done func()) {
 	}
 }
 
-// count adds the time from start to now that is not in the ledger yet. Callers hold mu.
+// count adds the time from start to now that is not in the ledger yet. The caller holds mu.
 func (s *stall) count(start time.Time) {
 	now := s.now()
 	if now.Sub(start) < stallAfter {
@@ -102,7 +102,7 @@ func (s *stall) count(start time.Time) {
 	s.counted = now
 }
 
-// flush counts the reads that still wait, and returns how many reads there are.
+// flush adds the stalled time of reads that still wait, and returns how many reads run.
 func (s *stall) flush() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,15 +116,15 @@ func (s *stall) flush() int {
 	return len(s.waiting)
 }
 
-// pendingDevice is a device whose index is still being fetched: a daemon that takes over is asked before it has
-// anything. Reads wait for it.
+// pendingDevice is a device whose index is still being fetched. The kernel sends reads to a daemon that takes over
+// before it has the index; they wait for it.
 type pendingDevice struct {
 	size  int64
 	there chan struct{} // closed when dev is set
 	dev   *blockdev.Device
 }
 
-// Size is the size in the manifest. An index with another size is refused.
+// Size returns the size in the manifest. An index with another size is refused.
 func (d *pendingDevice) Size() int64 { return d.size }
 
 // ReadAt waits for the device and reads.

@@ -15,8 +15,8 @@ import (
 	"pando/internal/link"
 )
 
-// netMonitor restores link, addresses and routes when something removes them: a network manager of the image, "ip link
-// set down", or a shutdown that stops the network before the root. Without this interface there is no root file system.
+// netMonitor restores link, addresses and routes when something removes them: a network manager of the image, "ip
+// link set down", or a shutdown that stops the network before the root. The root needs this interface.
 type netMonitor struct {
 	ledger ledger
 	log    *slog.Logger
@@ -24,15 +24,15 @@ type netMonitor struct {
 
 	mu   sync.Mutex
 	want link.Network
-	told map[string]time.Time // incidents told of late, by text
+	told map[string]time.Time // when each incident was last reported, by text
 }
 
 func newNetMonitor(n link.Network, l ledger, log *slog.Logger) *netMonitor {
 	return &netMonitor{ledger: l, log: log, now: time.Now, want: n, told: map[string]time.Time{}}
 }
 
-// lookAgain is how often the interface is looked at without an event, in case one was lost. settle is how
-// long a burst of events may go on before it is acted upon: taking a link down is a dozen of them.
+// lookAgain is the interval at which the interface is checked without an event, in case one was lost. After an event
+// the monitor waits for settle, because taking a link down causes a dozen events.
 const (
 	lookAgain = 2 * time.Second
 	settle    = 20 * time.Millisecond
@@ -51,12 +51,12 @@ func (k *netMonitor) set(n link.Network) {
 	k.look()
 }
 
-// run keeps the network until ctx is done. A configuration without an interface is left alone until set.
+// run maintains the network until ctx ends. Without an interface in the configuration it does nothing until set.
 func (k *netMonitor) run(ctx context.Context) {
 	events := make(chan struct{}, 1)
 	stop := k.subscribe(events)
 	defer stop()
-	k.look() // what happened before there were events
+	k.look() // for changes before the subscription
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()
 	for {
@@ -75,13 +75,13 @@ func (k *netMonitor) run(ctx context.Context) {
 	}
 }
 
-// subscribe sends on events whenever the kernel says that links, addresses or routes changed. What changed is
-// not looked at: the state counts, and messages may be lost.
+// subscribe sends on events when the kernel reports a change of links, addresses or routes. It ignores the content of
+// the messages, because some may be lost: look compares the whole state.
 func (k *netMonitor) subscribe(events chan<- struct{}) (stop func()) {
 	s, err := nl.Subscribe(unix.NETLINK_ROUTE, unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV4_ROUTE,
 		unix.RTNLGRP_IPV6_IFADDR, unix.RTNLGRP_IPV6_ROUTE)
 	if err != nil {
-		k.log.Warn("no network events, looking every few seconds", "err", err)
+		k.log.Warn("kernel sends no network events; the interface is checked every two seconds", "err", err)
 		return func() {}
 	}
 	go func() {
@@ -89,7 +89,7 @@ func (k *netMonitor) subscribe(events chan<- struct{}) (stop func()) {
 			_, _, err := s.Receive()
 			if err != nil && !errors.Is(err, unix.ENOBUFS) && !errors.Is(err, unix.EAGAIN) &&
 				!errors.Is(err, unix.EINTR) {
-				return // closed; the ticker goes on
+				return // closed; run still has its ticker
 			}
 			select {
 			case events <- struct{}{}:
@@ -100,7 +100,7 @@ func (k *netMonitor) subscribe(events chan<- struct{}) (stop func()) {
 	return s.Close
 }
 
-// look compares what is with what shall be, and repairs.
+// look compares the interface with the wanted network, and repairs the differences.
 func (k *netMonitor) look() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -125,8 +125,8 @@ func (k *netMonitor) look() {
 	k.tell(what + "; put back")
 }
 
-// tell reports at most once a minute the same: two programs that fight over an interface shall not fill the
-// log. Callers hold mu.
+// tell reports the same text at most once a minute, so that two programs that fight over an interface do not fill the
+// log. The caller holds mu.
 func (k *netMonitor) tell(text string) {
 	if last, ok := k.told[text]; ok && k.now().Sub(last) < tellAgain {
 		return
@@ -135,6 +135,6 @@ func (k *netMonitor) tell(text string) {
 		clear(k.told)
 	}
 	k.told[text] = k.now()
-	k.log.Warn("network monitor", "what", text)
+	k.log.Warn("network problem was found", "what", text)
 	k.ledger.report(blockapi.Incident{Kind: blockapi.LinkFixed, Message: text})
 }

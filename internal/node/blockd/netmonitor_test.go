@@ -19,14 +19,14 @@ import (
 	"pando/internal/link"
 )
 
-// inNetns runs the rest of the test in a network namespace of its own, with an interface of n in it. The
-// namespace goes with the thread.
+// inNetns runs the rest of the test in its own network namespace with one interface. The namespace ends with the
+// thread.
 func inNetns(t *testing.T) (netlink.Link, link.Network) {
 	t.Helper()
 	if unix.Geteuid() != 0 {
 		t.Skip("a network namespace needs root")
 	}
-	runtime.LockOSThread() // and never unlocked: the thread ends with the test
+	runtime.LockOSThread() // never unlocked: the thread ends with the test
 	ns, err := netns.New()
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func addInterface(t *testing.T, n link.Network) netlink.Link {
 	return eth
 }
 
-// Whatever is taken away is seen and put back, and what is there is left alone.
+// Everything that is removed is noticed and restored. What is intact is left alone.
 func TestNetMonitorPutsBack(t *testing.T) {
 	eth, n := inNetns(t)
 	l := testLedger(t)
@@ -87,7 +87,7 @@ func TestNetMonitorPutsBack(t *testing.T) {
 	for i, c := range []struct {
 		name string
 		take func()
-		want []string // in the report
+		want []string // expected parts of the report
 	}{
 		{"nothing", func() {}, nil},
 		{"link down", func() { must(netlink.LinkSetDown(eth)) }, []string{"link", "route to 0.0.0.0/0"}},
@@ -149,7 +149,7 @@ func TestNetMonitorFindsTheInterfaceAgain(t *testing.T) {
 	}
 }
 
-// The monitor acts on the kernel's events, long before it would look by itself, and follows a new lease.
+// The monitor reacts to the kernel's events, long before its timer, and follows a new lease.
 func TestNetMonitorFollowsEvents(t *testing.T) {
 	eth, n := inNetns(t)
 	ns, err := netns.Get()

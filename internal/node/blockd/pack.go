@@ -12,10 +12,11 @@ import (
 	"pando/internal/store"
 )
 
-// pieceLate is how many network delays a read waits for a piece before it fetches chunks. The swarm waits as long.
+// pieceLate is how many announce delays a read waits for a piece before it fetches chunks instead. The swarm waits as
+// long.
 const pieceLate = 8
 
-// packMap is the map of the boot pack, of no pieces without one: init has verified it.
+// packMap returns the boot pack's map, an empty one without a pack. Init has verified it.
 func (d *blockDaemon) packMap() bootpack.Map {
 	if len(d.cfg.Pack) == 0 {
 		return bootpack.Map{}
@@ -27,8 +28,8 @@ func (d *blockDaemon) packMap() bootpack.Map {
 	return m
 }
 
-// pack is the boot pack to read from, or nil. A daemon that replaces another one fetches only what is read, because the
-// boot is over or nearly so.
+// pack returns the boot pack to read from, or nil. A daemon that replaces another fetches only what is read, because
+// the boot is over or nearly over.
 func (d *blockDaemon) pack(m bootpack.Map, retry *store.Retry, slow *store.TimeoutFloor) *blockdev.Pack {
 	if len(m.Pieces) == 0 {
 		return nil
@@ -39,7 +40,7 @@ func (d *blockDaemon) pack(m bootpack.Map, retry *store.Retry, slow *store.Timeo
 		d.lostPiece(chunk.ID{}, err)
 		return nil
 	}
-	d.log.Info("boot pack", "bytes", m.StoredSize(), "kept", keep)
+	d.log.Info("boot pack is used", "bytes", m.StoredSize(), "kept", keep)
 	s := piecestore.New(piecestore.Options{
 		Map:      m,
 		Keep:     keep,
@@ -58,12 +59,12 @@ func (d *blockDaemon) pack(m bootpack.Map, retry *store.Retry, slow *store.Timeo
 }
 
 func (d *blockDaemon) lostPiece(id chunk.ID, err error) {
-	d.log.Warn("boot pack", "piece", id.Name(), "err", err)
+	d.log.Warn("boot pack piece was lost", "piece", id.Name(), "err", err)
 	d.watch.lostPiece(err)
 }
 
-// note returns what notes when the boot set, or the whole pack, was there. What a daemon that takes over receives
-// is no boot.
+// note returns a function that records in counter c the time since the daemon started. A daemon that replaces another
+// records nothing, because its time is not that of a boot.
 func (d *blockDaemon) note(c counter) func() {
 	return func() {
 		if d.ledger.get(countRestarts) == 0 {
@@ -72,7 +73,8 @@ func (d *blockDaemon) note(c counter) func() {
 	}
 }
 
-// whole is told with a lock held that the whole pack is there.
+// whole returns the function that is called when the whole pack is there. It is called with a lock held, so it does
+// not wait.
 func (d *blockDaemon) whole() func() {
 	note := d.note(countWhole)
 	return func() {
@@ -81,7 +83,8 @@ func (d *blockDaemon) whole() func() {
 	}
 }
 
-// unread counts what came in pieces and was not read.
+// unread counts bytes of pieces that were received and not read. pending: they belong to the pack's part for later
+// reads.
 func (d *blockDaemon) unread(n int64, pending bool) {
 	if pending {
 		d.ledger.add(bytesLate, n)
@@ -90,15 +93,15 @@ func (d *blockDaemon) unread(n int64, pending bool) {
 	}
 }
 
-// booted lets come what boots read after they are over. A daemon that takes over fetches nothing ahead.
+// booted starts to fetch the pieces for reads after the boot. A daemon that replaces another fetches nothing ahead.
 func (d *blockDaemon) booted() {
 	if s := d.pieces.Load(); s != nil {
 		s.BootOver()
 	}
 }
 
-// endReads ends the recording, and with it the account of how the boot pack did. Nobody may have said that the boot
-// is over.
+// endReads ends the recording and the statistics of the boot pack. It also calls booted, because nobody may have
+// reported the end of the boot.
 func (d *blockDaemon) endReads() blockapi.Recording {
 	defer d.booted()
 	return d.reads.end(func(r *blockapi.Recording) {

@@ -18,13 +18,13 @@ import (
 	"pando/internal/trace"
 )
 
-// putPack gives the origin a boot pack of some extents, in pieces of so many blocks.
+// putPack gives the origin a boot pack of some extents, in pieces of this many blocks.
 func (o *testOrigin) putPack(t *testing.T, blocks int, extents ...bootpack.Extent) bootpack.Map {
 	t.Helper()
 	return o.putPackUntil(t, math.MaxInt, blocks, extents...)
 }
 
-// putPackUntil is putPack, with so many pieces until booted.
+// putPackUntil is putPack with this many pieces for reads until booted.
 func (o *testOrigin) putPackUntil(t *testing.T, booted, blocks int, extents ...bootpack.Extent) bootpack.Map {
 	t.Helper()
 	p := bootpack.Map{Version: image.Version([]byte("x")), Sequence: 1, Extents: extents}
@@ -46,8 +46,8 @@ func (o *testOrigin) putPackUntil(t *testing.T, booted, blocks int, extents ...b
 	return p
 }
 
-// A daemon with a boot pack answers from it what it has, from chunks what it has not and what is lost, counts both,
-// and hands out what was read. One that takes over knows that it has not seen all.
+// A daemon answers reads from its boot pack, and from chunks what the pack lacks or what was lost. It counts both,
+// and returns the recording. A daemon that takes over marks the recording as partial.
 func TestBlockDaemonWithABootPack(t *testing.T) {
 	if unix.Geteuid() != 0 {
 		t.Skip("locking memory without a limit needs root")
@@ -109,7 +109,7 @@ func TestBlockDaemonWithABootPack(t *testing.T) {
 	}
 }
 
-// What boots read after they are over comes when this one is.
+// Pieces for reads after the boot are fetched when the boot is over.
 func TestRestOfTheBootPack(t *testing.T) {
 	if unix.Geteuid() != 0 {
 		t.Skip("locking memory without a limit needs root")
@@ -120,7 +120,7 @@ func TestRestOfTheBootPack(t *testing.T) {
 	if ready != "ready" {
 		t.Fatalf("supervisor says %q", ready)
 	}
-	// settled is how many objects have come when no more do.
+	// settled returns the number of objects once no more arrive.
 	settled := func() (n int64) {
 		for same := 0; same < 20; time.Sleep(10 * time.Millisecond) {
 			st, err := c.Status(t.Context(), 0)
@@ -142,18 +142,18 @@ func TestRestOfTheBootPack(t *testing.T) {
 	}
 }
 
-// A node keeps what is small beside its memory, and never more than the pack has.
+// A node keeps a part of its memory, within bounds, and never more than the pack's size.
 func TestKeepOf(t *testing.T) {
 	const mb, gb = 1 << 20, 1 << 30
 	for _, x := range []struct{ size, memory, asked, want int64 }{
 		{12 * mb, gb, 0, 12 * mb},         // a server's pack
-		{120 * mb, gb, 0, 64 * mb},        // a desktop's, on a kiosk
-		{120 * mb, gb / 4, 0, 24 * mb},    // on a very small one
+		{120 * mb, gb, 0, 64 * mb},        // a desktop's pack, on a kiosk
+		{120 * mb, gb / 4, 0, 24 * mb},    // on a very small machine
 		{120 * mb, 16 * gb, 0, 120 * mb},  // on a PC of a lab
-		{900 * mb, 64 * gb, 0, 256 * mb},  // the most
-		{120 * mb, gb, 5e6, 5e6},          // less than it would take
-		{120 * mb, 0, 0, 24 * mb},         // the kernel does not say
-		{12 * mb, 16 * gb, 64e6, 12 * mb}, // more than there is
+		{900 * mb, 64 * gb, 0, 256 * mb},  // the upper bound
+		{120 * mb, gb, 5e6, 5e6},          // configured: less than the default
+		{120 * mb, 0, 0, 24 * mb},         // memory unknown
+		{12 * mb, 16 * gb, 64e6, 12 * mb}, // configured: more than the pack has
 	} {
 		if got := blockapi.KeepOf(x.size, x.memory, x.asked); got != x.want {
 			t.Errorf(

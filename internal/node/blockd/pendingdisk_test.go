@@ -18,7 +18,7 @@ import (
 	"pando/internal/testkit/cachekit"
 )
 
-// pendingDisk is a disk that is still to come, and the end at which it is sent.
+// pendingDisk returns a pending disk, and the end of the socket over which it is sent.
 func pendingDisk(t *testing.T, wait time.Duration) (*blockapi.PendingDisk, *os.File) {
 	t.Helper()
 	ours, theirs, err := rootdaemon.SocketPair("cache")
@@ -40,7 +40,7 @@ func sendDisk(t *testing.T, disk *blockapi.CacheDisk, to *os.File) {
 	}
 }
 
-// waitObjects returns when so many objects are on a disk for good.
+// waitObjects waits until this many objects are durable on a disk.
 func waitObjects(t *testing.T, disk *blockapi.CacheDisk, want int) {
 	t.Helper()
 	got := 0
@@ -56,7 +56,7 @@ func waitObjects(t *testing.T, disk *blockapi.CacheDisk, want int) {
 	t.Fatalf("%d objects are on the disk, want %d", got, want)
 }
 
-// pendingConfigs are of a daemon without a boot pack, with one, and in a swarm.
+// pendingConfigs has configurations without a boot pack, with one, and in a swarm.
 func pendingConfigs(t *testing.T) map[string]func(*testing.T) (*trackedOrigin, blockapi.Config) {
 	t.Helper()
 	return map[string]func(*testing.T) (*trackedOrigin, blockapi.Config){
@@ -74,8 +74,8 @@ func pendingConfigs(t *testing.T) map[string]func(*testing.T) (*trackedOrigin, b
 	}
 }
 
-// Nothing waits for a disk that the node is not known to have: all comes from the network while it is looked for.
-// What came meanwhile is kept when the disk is there, and the next boot fetches nothing.
+// If the node is not known to have a disk, nothing waits for it: objects come from the network meanwhile. They are
+// written to the disk once it appears, and the next boot fetches nothing.
 func TestPendingDisk(t *testing.T) {
 	for name, config := range pendingConfigs(t) {
 		t.Run(name, func(t *testing.T) {
@@ -118,7 +118,7 @@ func TestPendingDisk(t *testing.T) {
 	}
 }
 
-// A node that is known to have a cache waits for its disk, and with a warm one asks nobody for anything.
+// A node that is known to have a cache waits for its disk. With a warm cache it sends no request.
 func TestKnownPendingDisk(t *testing.T) {
 	for name, config := range pendingConfigs(t) {
 		t.Run(name, func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestKnownPendingDisk(t *testing.T) {
 						break
 					}
 				}
-				time.Sleep(300 * time.Millisecond) // the daemon runs; one that did not wait would begin
+				time.Sleep(300 * time.Millisecond) // a daemon that does not wait would fetch now
 				if n := o.sent.Load() - before; n != 0 {
 					t.Errorf("%d bytes were fetched before the disk came", n)
 				}
@@ -170,7 +170,7 @@ func TestKnownPendingDisk(t *testing.T) {
 	}
 }
 
-// A disk that does not come, or not in time, or in a message that is none, makes no boot fail.
+// A disk that does not come, comes late, or comes in an invalid message makes no boot fail.
 func TestDiskThatNeverComes(t *testing.T) {
 	send := func(data string, fds ...int) func(*testing.T, *os.File) {
 		return func(t *testing.T, to *os.File) {
@@ -212,7 +212,7 @@ func TestDiskThatNeverComes(t *testing.T) {
 	}
 }
 
-// Whenever a daemon dies, the one that takes over gets the disk: before it came, and after.
+// A daemon that takes over gets the disk, whether its predecessor died before or after the disk came.
 func TestSupervisorPassesPendingDisk(t *testing.T) {
 	o, c := aloneConfig(t, 400)
 	disk := cachekit.NewDisk(t)
@@ -250,15 +250,15 @@ func TestSupervisorPassesPendingDisk(t *testing.T) {
 	}
 	read(0, 100)
 	kill()
-	read(100, 200) // of another daemon, whose disk is still to come
+	read(100, 200) // by another daemon, whose disk is still to come
 	network := status().Bytes["server"]
-	const ahead = 4 * chunk.BlockSize // what this daemon was still reading ahead
+	const ahead = 4 * chunk.BlockSize // the daemon may still be reading this far ahead
 	if network == 0 || status().Bytes["disk"] != 0 {
 		t.Errorf("before the disk came: %v", status().Bytes)
 	}
 	sendDisk(t, disk, ours)
 	for n := range 2 {
-		kill() // with the disk on its way, and in use
+		kill() // the disk is sent, and in use
 		read(200+100*n, 300+100*n)
 		if st := status(); st.Bytes["server"] > network+ahead || st.Bytes["disk"] == 0 || st.Restarts != int64(n+2) {
 			t.Errorf("after %d restarts: %v, %d bytes came from the server before", st.Restarts, st.Bytes, network)

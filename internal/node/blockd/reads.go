@@ -11,32 +11,31 @@ import (
 	"pando/internal/trace"
 )
 
-// maxRecorded bounds the recording, at 12 bytes for a read. A server's boot makes about 1,500 reads, a desktop's ten
-// times as many.
+// maxRecorded bounds the recording, at 12 bytes a read. A desktop's boot makes about 15,000 reads.
 const maxRecorded = 32 << 10
 
-// readRecorder records the kernel's reads in order until the record is taken.
+// readRecorder records the kernel's reads in order until the recording is ended.
 type readRecorder struct {
 	mu      sync.Mutex
-	start   time.Time     // when the device was there; zero: not yet
+	start   time.Time     // when the device was ready; zero: not yet
 	began   time.Duration // the same moment by CLOCK_MONOTONIC
 	reads   []recordedRead
 	partial bool
-	cut     bool // there were more than maxRecorded
+	cut     bool // reads beyond maxRecorded were dropped
 	ended   *blockapi.Recording
 }
 
-// recordedRead is a trace.Read in less memory.
+// recordedRead is a trace.Read that takes less memory.
 type recordedRead struct {
 	start  uint32
 	ms     uint32
 	blocks uint16
 }
 
-// newReadRecorder starts a recording. partial says that the boot has read something before.
+// newReadRecorder starts a recording. partial means that earlier reads of the boot are missing.
 func newReadRecorder(partial bool) *readRecorder { return &readRecorder{partial: partial} }
 
-// begin sets the time from which reads are counted.
+// begin sets the time that reads are measured from.
 func (r *readRecorder) begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -51,7 +50,7 @@ func (r *readRecorder) note(off int64, n int) {
 		return
 	}
 	if len(r.reads) == maxRecorded {
-		r.cut = true // what comes after so many is no loss: a boot pack is for the beginning
+		r.cut = true // no loss: a boot pack is for the first reads
 		return
 	}
 	at := time.Duration(0)
@@ -63,7 +62,8 @@ func (r *readRecorder) note(off int64, n int) {
 		ms: uint32(min(at.Milliseconds(), math.MaxUint32))})
 }
 
-// end ends the recording and frees its memory. account fills in the rest of the answer, once.
+// end ends the recording and frees its memory. The first call lets account fill in the other fields; later calls
+// return the same.
 func (r *readRecorder) end(account func(*blockapi.Recording)) blockapi.Recording {
 	r.mu.Lock()
 	defer r.mu.Unlock()

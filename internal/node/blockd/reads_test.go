@@ -11,11 +11,11 @@ import (
 	"pando/internal/trace"
 )
 
-// Reads are recorded in whole blocks and in order, with the time since the device was there, until they are asked for.
+// Reads are recorded as whole blocks, in order, with the time since the device was ready, until the recording ends.
 func TestReadRecorder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newReadRecorder(false)
-		r.note(0, 4096) // before the index is there
+		r.note(0, 4096) // before the device is ready
 		r.begin()
 		time.Sleep(1500 * time.Millisecond)
 		r.note(40960, 131072)
@@ -42,8 +42,8 @@ func TestReadRecorder(t *testing.T) {
 	})
 }
 
-// A recording has no more than its bound, and says when there was more. It is not partial: the beginning, which a
-// boot pack is made of, is all there.
+// A recording is bounded, and says when reads were cut off. It is not partial: it has the beginning, which boot packs
+// are made of.
 func TestReadRecorderIsBounded(t *testing.T) {
 	for _, reads := range []int{maxRecorded, maxRecorded + 1, 2 * maxRecorded} {
 		r := newReadRecorder(false)

@@ -11,8 +11,8 @@ import (
 	"pando/internal/rootdaemon"
 )
 
-// startDaemon starts a block daemon and returns the kernel's end of its socket. After it returns, only the
-// daemon holds its own end: otherwise the kernel would never see it die.
+// startDaemon starts a block daemon and returns the kernel's end of its socket. Afterwards only the daemon has its
+// own end open: otherwise the kernel would not notice that the daemon died.
 func (s *supervisor) startDaemon() (d *daemonHandle, kernelEnd *os.File, err error) {
 	kernelEnd, daemonEnd, err := rootdaemon.SocketPair("nbd")
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *supervisor) startDaemon() (d *daemonHandle, kernelEnd *os.File, err err
 	}), kernelEnd, nil
 }
 
-// watchDaemon follows a daemon's messages and its end.
+// watchDaemon returns a handle that receives a daemon's messages and, from wait, how it ended.
 func watchDaemon(conn *controlConn, wait func() string) *daemonHandle {
 	d := &daemonHandle{messages: make(chan controlMessage), died: make(chan string, 1)}
 	go func() {
@@ -70,15 +70,15 @@ func watchDaemon(conn *controlConn, wait func() string) *daemonHandle {
 	return d
 }
 
-// adoptArg is the argument of a supervisor that a block daemon started because its own had died.
+// adoptArg is the argument of a supervisor that a block daemon started because its supervisor had died.
 const adoptArg = "adopt"
 
-// File descriptors of such a supervisor, beside standard input, output and error.
+// File descriptors of such a supervisor, besides standard input, output and error.
 const (
-	adoptControlFD = 3 // its end of the control socket
+	adoptControlFD = 3 // the supervisor's end of the control socket
 	adoptLedgerFD  = 4
 	adoptPidFD     = 5 // pidfd of the daemon, which is not its child
-	adoptDiskFD    = 6 // and on: the cache's disk, and what tells the processors' times, if there are
+	adoptDiskFD    = 6 // first of the optional descriptors: the cache disk, or the socket over which init sends it
 )
 
 // adopt takes over the daemon that started this supervisor.
@@ -101,7 +101,7 @@ func (s *supervisor) adopt() error {
 	return nil
 }
 
-// waitPidFD waits for the end of a process that is not a child, which is then PID 1's to reap.
+// waitPidFD waits for the end of a process that is not a child. PID 1 reaps it.
 func waitPidFD(fd int) string {
 	defer unix.Close(fd)
 	for {

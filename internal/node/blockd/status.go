@@ -16,7 +16,7 @@ import (
 	"pando/internal/link"
 )
 
-// statusServer answers on the block daemon's socket.
+// statusServer answers requests on the block daemon's socket.
 type statusServer struct {
 	status     func(since int64) blockapi.Status
 	setNetwork func(link.Network) error
@@ -26,7 +26,7 @@ type statusServer struct {
 	hold       func(on bool) blockapi.Held
 }
 
-// serveStatus listens on path, which is replaced, until ctx is done. Only root may connect.
+// serveStatus listens on path until ctx ends. It replaces an existing socket. Only root may connect.
 func serveStatus(ctx context.Context, path string, s *statusServer, log *slog.Logger) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("status socket: %w", err)
@@ -55,7 +55,7 @@ func (s *statusServer) routes() http.Handler {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(s.status(since)) // the client is gone: its loss
+		_ = json.NewEncoder(w).Encode(s.status(since)) // fails only if the client is gone
 	})
 	mux.HandleFunc("PUT /network", func(w http.ResponseWriter, r *http.Request) {
 		var n link.Network

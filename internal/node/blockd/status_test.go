@@ -18,7 +18,7 @@ import (
 
 func TestStatusSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), blockapi.Socket)
-	if err := os.WriteFile(path, nil, 0o600); err != nil { // what a daemon that was killed left
+	if err := os.WriteFile(path, nil, 0o600); err != nil { // left by a daemon that was killed
 		t.Fatal(err)
 	}
 	var set link.Network
@@ -71,7 +71,7 @@ func TestStatusSocket(t *testing.T) {
 	}
 }
 
-// request makes a request of a daemon's socket that its client does not make.
+// request sends a request that blockapi.Client does not have.
 func request(t *testing.T, socket, method, path, body string) error {
 	t.Helper()
 	client := http.Client{Transport: &http.Transport{

@@ -15,7 +15,7 @@ import (
 	"pando/internal/rootdaemon"
 )
 
-// attacher is the kernel's side of the device.
+// attacher connects sockets to the kernel's device.
 type attacher interface {
 	Connect(sock *os.File) error
 	Reconnect(sock *os.File) error
@@ -29,16 +29,16 @@ type supervisor struct {
 	log      *slog.Logger
 	kernel   attacher
 	ledger   ledger
-	memory   *os.File // the ledger's
-	ready    *os.File // to init; nil when init has its answer
-	timeout  *os.File // io_timeout of the device; nil once it is written
+	memory   *os.File // file of the ledger
+	ready    *os.File // pipe to init; nil once init has its answer
+	timeout  *os.File // io_timeout file of the device; nil once it is written
 	attached bool
 	daemon   *daemonHandle
 }
 
-// daemonHandle is a block daemon that runs.
+// daemonHandle is a running block daemon.
 type daemonHandle struct {
-	messages chan controlMessage // closed when the control socket is
+	messages chan controlMessage // closed together with the control socket
 	died     chan string         // one value: how it ended
 }
 
@@ -82,8 +82,8 @@ func newSupervisor(log *slog.Logger) (*supervisor, error) {
 	return s, err
 }
 
-// run returns an error only before the device was attached. After that it returns when ctx is done and its
-// daemon has ended, which on a node is never.
+// run returns an error only if the device was never attached. Later it returns when ctx ends and its daemon has
+// ended, which happens only in tests.
 func (s *supervisor) run(ctx context.Context) error {
 	for failures := 0; ; {
 		begun := time.Now()
@@ -103,7 +103,8 @@ func (s *supervisor) run(ctx context.Context) error {
 			},
 		)
 		s.log.Warn("block daemon ended, starting another", "how", how)
-		// At once, unless it keeps dying: then reads wait a little longer and the machine stays usable.
+		// The first replacement starts at once. If daemons keep dying, the pause grows, so that the machine stays
+		// usable.
 		if time.Since(begun) > 10*time.Second {
 			failures = 0
 		}
@@ -113,7 +114,7 @@ func (s *supervisor) run(ctx context.Context) error {
 }
 
 // oneDaemon starts a daemon, or takes the adopted one, attaches it and returns how it ended. It returns an error only
-// for what another daemon would not fix.
+// if another daemon would not help.
 func (s *supervisor) oneDaemon() (how string, err error) {
 	d := s.daemon
 	s.daemon = nil
@@ -123,7 +124,7 @@ func (s *supervisor) oneDaemon() (how string, err error) {
 			if !s.attached {
 				return "", err
 			}
-			// Memory or process ids may be short for now; the root is gone if this gives up.
+			// Memory or process IDs may be short for a moment. Giving up would lose the root.
 			return err.Error(), nil
 		}
 		err = s.attach(d, kernelEnd)
@@ -140,9 +141,9 @@ func (s *supervisor) oneDaemon() (how string, err error) {
 	return <-d.died, nil
 }
 
-// attach gives the kernel its end of d's socket. At the first time it waits until d can answer, so that init
-// learns of an image that cannot be read. A daemon that takes over is attached at once: requests wait in the
-// socket, and reads that are there already must not wait for a server.
+// attach gives the kernel its end of the daemon's socket. The first time it waits until the daemon can answer, so
+// that init learns of an unreadable image. A replacement is attached at once: waiting requests must reach it without
+// delay.
 func (s *supervisor) attach(d *daemonHandle, kernelEnd *os.File) error {
 	if s.attached {
 		return s.reattach(d, kernelEnd)
@@ -150,7 +151,7 @@ func (s *supervisor) attach(d *daemonHandle, kernelEnd *os.File) error {
 	m, ok := <-d.messages
 	switch {
 	case !ok:
-		return nil // it died; the caller finds out how
+		return nil // the daemon died; the caller learns how
 	case m.Fail != "":
 		return errors.New(m.Fail)
 	}
@@ -159,15 +160,15 @@ func (s *supervisor) attach(d *daemonHandle, kernelEnd *os.File) error {
 	}
 	s.attached = true
 	if err := s.setTimeout(); err != nil {
-		s.log.Warn("a killed block daemon will cost 30 s instead of 2", "err", err)
+		s.log.Warn("reads will wait 30 s instead of 2 when a block daemon is replaced", "err", err)
 	}
 	s.log.Info("root device attached", "device", s.cfg.Device, "bytes", s.cfg.Size)
 	s.tellInit("ready")
 	return nil
 }
 
-// reattach repeats until the kernel takes the socket: it refuses with ENOSPC while it has not noticed yet
-// that the old one is dead.
+// reattach repeats until the kernel accepts the socket. The kernel returns ENOSPC until it has noticed that the old
+// socket is dead.
 func (s *supervisor) reattach(d *daemonHandle, kernelEnd *os.File) error {
 	for try := 0; ; try++ {
 		err := s.kernel.Reconnect(kernelEnd)
@@ -176,12 +177,12 @@ func (s *supervisor) reattach(d *daemonHandle, kernelEnd *os.File) error {
 			return nil
 		}
 		if try%100 == 0 {
-			s.log.Warn("re-attach", "err", err)
+			s.log.Warn("root device cannot be re-attached", "err", err)
 		}
 		select {
 		case how := <-d.died:
 			d.died <- how
-			return nil // another daemon, another socket
+			return nil // the next daemon has another socket
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
@@ -200,16 +201,15 @@ func (s *supervisor) tellInit(line string) {
 	if s.ready == nil {
 		return
 	}
-	fmt.Fprintln(s.ready, line) // an init that does not listen any more needs no answer
+	fmt.Fprintln(s.ready, line) // init may have stopped reading
 	s.ready.Close()
 	s.ready = nil
 }
 
-// File descriptors of a supervisor that init starts, beside standard input (the blockapi.Config as JSON),
-// output and error. A supervisor that a block daemon starts has the daemon's control socket, the ledger and
-// the daemon's pidfd instead (see adopt.go).
+// File descriptors of a supervisor that init starts, besides standard input (blockapi.Config as JSON), output and
+// error. A supervisor that a block daemon starts has other descriptors (start.go: adoptControlFD).
 const (
-	superReadyFD   = 3 // it writes one line when the kernel has its device, or why it gave up
+	superReadyFD   = 3 // the supervisor writes "ready" or an error to it
 	superTimeoutFD = 4 // /sys/block/nbdN/queue/io_timeout, open for writing
-	superDiskFD    = 5 // and on: the cache's disk, and what tells the processors' times, if there are
+	superDiskFD    = 5 // first of the optional descriptors: the cache disk, or the socket over which init sends it
 )

@@ -27,15 +27,15 @@ import (
 
 func quietLog() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// testOrigin serves an image of random blocks; a test makes it misbehave.
+// testOrigin serves an image of random blocks. Tests can make it fail.
 type testOrigin struct {
 	raw     []byte
 	index   chunk.ID
-	pack    []byte // map of a boot pack, for daemons to be started with
+	pack    []byte // map of a boot pack, for the daemons' configuration
 	url     string
 	objects map[string][]byte
 	down    atomic.Bool  // answers 503
-	flip    atomic.Int32 // so many answers get a flipped bit or are cut short
+	flip    atomic.Int32 // this many answers get a flipped bit or are truncated
 }
 
 func newTestOrigin(t *testing.T, blocks int) *testOrigin {
@@ -49,7 +49,7 @@ func newTestOrigin(t *testing.T, blocks int) *testOrigin {
 	return o
 }
 
-// publish makes chunks and an index of the root as it is.
+// publish makes chunks and an index of the current root.
 func (o *testOrigin) publish(t *testing.T) {
 	t.Helper()
 	var entries []chunk.Entry
@@ -88,14 +88,14 @@ func (o *testOrigin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case o.flip.Add(-1) >= 0:
 		b = bytes.Clone(b)
 		if b[len(b)/2] ^= 1; o.flip.Load()%2 == 0 {
-			b = b[:len(b)/2] // and half of them truncated
+			b = b[:len(b)/2] // every other one is truncated
 		}
 	}
 	w.Write(b)
 }
 
-// fakeKernel is the kernel's NBD client: one socket, replaced by Reconnect, and a read that was in flight when
-// the socket died is sent again on the next one.
+// fakeKernel is the kernel's NBD client: it has one socket, which Reconnect replaces, and sends reads that were in
+// flight again on the next socket.
 type fakeKernel struct {
 	mu    sync.Mutex
 	conns chan net.Conn
@@ -114,7 +114,7 @@ func (k *fakeKernel) Connect(sock *os.File) error {
 
 func (k *fakeKernel) Reconnect(sock *os.File) error { return k.Connect(sock) }
 
-// read returns n bytes at off, however many daemons that takes; the error is one that the device answered.
+// read returns n bytes at off, with as many daemons as it takes. An error is an answer of the device.
 func (k *fakeKernel) read(off int64, n int) ([]byte, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -166,7 +166,7 @@ func (k *fakeKernel) hangUp() {
 	}
 }
 
-// startSupervisor runs a supervisor in this process; its block daemons are this test binary.
+// startSupervisor runs a supervisor in this process. Its block daemons are this test binary.
 func startSupervisor(t *testing.T, o *testOrigin) (k *fakeKernel, c blockapi.Client, ready string) {
 	t.Helper()
 	k, c, ready, stop := supervise(t, o, blockapi.Config{ChunkSize: chunk.BlockSize, Cache: 1})
@@ -174,7 +174,7 @@ func startSupervisor(t *testing.T, o *testOrigin) (k *fakeKernel, c blockapi.Cli
 	return k, c, ready
 }
 
-// supervise is startSupervisor with more to choose.
+// supervise is startSupervisor with more parameters.
 func supervise(
 	t testing.TB,
 	o *testOrigin,
@@ -208,7 +208,7 @@ func supervise(
 	c = blockapi.Client{Socket: filepath.Join(dir, blockapi.Socket)}
 	return k, c, strings.TrimSpace(string(line)), func() {
 		cancel()
-		k.hangUp() // the daemon takes that for a disconnect and ends, and the supervisor with it
+		k.hangUp() // the daemon takes it for a disconnect: daemon and supervisor end
 		<-stopped
 		s.memory.Close()
 	}
@@ -263,8 +263,7 @@ func TestSupervisorReplacesAKilledDaemon(t *testing.T) {
 	}
 }
 
-// The block daemon has nothing of any file system open: it could not wait for the root that it serves if it
-// wanted to.
+// The block daemon has no file of a file system open, so it cannot wait for the root that it serves.
 func TestBlockDaemonKeepsNoFilesOpen(t *testing.T) {
 	if unix.Geteuid() != 0 {
 		t.Skip("locking memory without a limit needs root")
@@ -285,8 +284,8 @@ func TestBlockDaemonKeepsNoFilesOpen(t *testing.T) {
 	}
 	for _, fd := range fds {
 		to, _ := os.Readlink(proc + "/fd/" + fd.Name())
-		// Go's runtime looks at the cgroup's limits when it starts; on a node the chroot hides them from it. What
-		// this process was started with is passed on; init was started by the kernel, with nothing.
+		// At its start Go's runtime reads the cgroup's limits, which a node's chroot hides. Descriptors that this
+		// test process inherited are passed on; on a node init has none.
 		inherited, _ := os.Readlink("/proc/self/fd/" + fd.Name())
 		known := strings.HasPrefix(to, "/memfd:") || strings.HasPrefix(to, "/sys/fs/cgroup/") || to == inherited
 		if strings.HasPrefix(to, "/") && !known {
@@ -300,7 +299,7 @@ func TestBlockDaemonKeepsNoFilesOpen(t *testing.T) {
 	}
 }
 
-// While the server is away reads wait, also over the death of the daemon; then they come back.
+// Reads wait while the server is down, even if the daemon dies meanwhile, and are answered later.
 func TestSupervisorOutage(t *testing.T) {
 	if unix.Geteuid() != 0 {
 		t.Skip("locking memory without a limit needs root")
@@ -349,7 +348,7 @@ func TestSupervisorOutage(t *testing.T) {
 	})
 }
 
-// An image that cannot be read ends the start, with the reason.
+// An unreadable image ends the start with the reason.
 func TestSupervisorGivesUpOnABrokenImage(t *testing.T) {
 	if unix.Geteuid() != 0 {
 		t.Skip("locking memory without a limit needs root")

@@ -24,16 +24,15 @@ import (
 	"pando/internal/swarm/peer"
 )
 
-// The swarm's memory besides the pieces, in bytes: demand objects kept for peers, connections and buffers at the
-// maximum of peers, and the reads that wait in a storm. 3 MiB less made garbage collection use 27 s of processor time
-// in a desktop's boot.
+// The swarm's memory besides the pieces, in bytes: demand objects that are kept for peers, and connections and
+// buffers at the maximum of peers. Less memory makes garbage collection expensive in a boot.
 const (
 	blockDemand = 4 << 20
 	blockPeers  = 4 << 20
-	blockAlone  = 12 << 20 // of loose objects where there is no pack, and nothing else goes round
+	blockAlone  = 12 << 20 // demand objects if there is no pack: the swarm exchanges nothing else then
 )
 
-// demandBytes is how many bytes of objects beside the pack are kept for peers.
+// demandBytes returns how many bytes of objects outside the pack are kept for peers.
 func demandBytes(c blockapi.Config) int {
 	if len(c.Pack) == 0 {
 		return blockAlone
@@ -41,24 +40,24 @@ func demandBytes(c blockapi.Config) int {
 	return blockDemand
 }
 
-// unsentMost is how many bytes of an upload wait in the kernel until they are sent.
+// unsentMost is how many unsent bytes of an upload the kernel buffers.
 const unsentMost = 32 << 10
 
-// The limits of connections from peers. Each peer has one to follow this node's announcements, and some fetch. An
-// address has three, and one more while it boots. A node that was switched off and boots again has twice as many until
-// its old ones are closed.
+// Limits of connections from peers, in all and for one address. An address has three: one that follows this node's
+// announcements and some for fetches, and one more while it boots. Old connections of a node that lost power still
+// count.
 const (
 	maxPeerConns = swarm.MaxWatchers + 4*swarm.MaxUploads
 	maxOneConns  = 8
 )
 
-// peerGone is how long data to a peer may stay unacknowledged before its connection ends. Twice the announced delay
-// of the network is added.
+// peerGone is how long data to a peer may stay unacknowledged before its connection ends. Twice the announce delay is
+// added.
 const peerGone = 30 * time.Second
 
-// joinSwarm makes the daemon a node of its pack's swarm, and the source of the pack's pieces, and of all else. A
-// version that has no pack yet has a swarm too, in which the chunks go round that its boots read at the same time.
-// When the group does not want it, everything comes from servers, by origin.
+// joinSwarm joins the swarm of the boot pack, and makes the swarm the source of its pieces and of all other objects.
+// A version without a pack has a swarm too, for the chunks of simultaneous boots. joinSwarm returns nil if the node
+// is to read from servers (origin) only.
 func (d *blockDaemon) joinSwarm(
 	ctx context.Context,
 	origin *store.Retry,
@@ -72,7 +71,7 @@ func (d *blockDaemon) joinSwarm(
 	}
 	l, err := listenPeers(ctx, c.Port, peerGone+2*c.AnnounceDelay)
 	if err != nil {
-		d.log.Warn("nothing is shared with peers", "err", err)
+		d.log.Warn("node does not join the swarm", "err", err)
 		return nil
 	}
 	keeps := d.keepsSomething()
@@ -98,10 +97,10 @@ func (d *blockDaemon) joinSwarm(
 		Slow:           slow,
 		Log:            d.log,
 	}
-	if v, err := chunk.Check(o.Pack, d.cfg.Pack); err == nil { // it is named by these bytes
+	if v, err := chunk.Check(o.Pack, d.cfg.Pack); err == nil { // the swarm has this digest as its name
 		o.Bootstrap.Map = v
 	}
-	if d.ledger.get(countRestarts) > 0 { // they helped long ago
+	if d.ledger.get(countRestarts) > 0 { // the first daemon has used them
 		o.BootstrapPeers, o.Control = nil, swarm.Control{}
 	}
 	if d.through != nil {
@@ -115,7 +114,8 @@ func (d *blockDaemon) joinSwarm(
 	if s != nil {
 		s.Follow(n.Moved)
 		if keeps {
-			// The disk is read in the pack's order. The swarm fetches what the disk lacks, or has damaged.
+			// The disk is read in the pack's order. The swarm fetches objects that the disk lacks or that are
+			// damaged.
 			pack.Source, pack.Kept = d.kept(n), d.through.Lookup
 		} else {
 			pack.Source, pack.Stream = n, nil
@@ -127,8 +127,8 @@ func (d *blockDaemon) joinSwarm(
 	return n
 }
 
-// swarmOf is the name of the swarm to join, and what goes round there beside loose objects; the zero name: there is
-// none.
+// swarmOf returns the name of the swarm to join, and the pieces that it exchanges besides demand objects. The zero
+// name means that there is no swarm.
 func (d *blockDaemon) swarmOf(pack *blockdev.Pack) (name chunk.ID, pieces []peer.Piece) {
 	switch {
 	case pack != nil:
@@ -147,18 +147,18 @@ func listenPeers(ctx context.Context, port uint16, gone time.Duration) (net.List
 		port = swarm.Port
 	}
 	c := net.ListenConfig{KeepAlive: 30 * time.Second, Control: func(_, _ string, c syscall.RawConn) error {
-		// An upload is over when it is sent: until then it takes one of the few places.
+		// An upload occupies one of few slots until it is sent, so few bytes may wait in the kernel.
 		return c.Control(func(fd uintptr) {
 			_ = unix.SetsockoptInt(
 				int(fd),
 				unix.IPPROTO_TCP,
 				unix.TCP_NOTSENT_LOWAT,
 				unsentMost,
-			) // a network of another kind has none
+			) // other kinds of sockets do not have the option
 			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(gone.Milliseconds()))
 		})
 	}}
-	c.SetMultipathTCP(false) // connections of such a listener have none of its options
+	c.SetMultipathTCP(false) // connections of a multipath listener do not inherit these options
 	l, err := c.Listen(ctx, "tcp", ":"+strconv.Itoa(int(port)))
 	if err != nil {
 		var again error
@@ -169,7 +169,7 @@ func listenPeers(ctx context.Context, port uint16, gone time.Duration) (net.List
 	return connlimit.Limit(l, maxPeerConns, maxOneConns), nil
 }
 
-// servePeers answers peers until ctx is done.
+// servePeers serves peers until ctx ends.
 func servePeers(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) {
 	srv := &http.Server{
 		Handler:           h,
@@ -183,19 +183,19 @@ func servePeers(ctx context.Context, l net.Listener, h http.Handler, log *slog.L
 	go srv.Serve(l)
 }
 
-// leave takes the node out of its swarm, because the machine goes down.
+// leave takes the node out of its swarm before the machine goes down.
 func (d *blockDaemon) leave(ctx context.Context) {
 	if n := d.swarm.Load(); n != nil {
 		n.Leave(ctx)
 	}
 }
 
-// swarmWatch counts what comes from and goes to peers, and turns what goes wrong into incidents.
+// swarmWatch counts transfers from and to peers, and turns failures into incidents.
 type swarmWatch struct {
 	*sourceWatch
 }
 
-// Received counts an object of a peer.
+// Received counts an object that a peer sent.
 func (w *swarmWatch) Received(p netip.AddrPort, bytes int) {
 	w.ledger.add(bytesPeer, int64(bytes))
 	w.ledger.add(countFetches, 1)
@@ -204,16 +204,16 @@ func (w *swarmWatch) Received(p netip.AddrPort, bytes int) {
 	w.took(p.Addr().String(), bytes)
 }
 
-// Uploaded counts an object for a peer.
+// Uploaded counts an object that was sent to a peer.
 func (w *swarmWatch) Uploaded(_ netip.AddrPort, bytes int) {
 	w.ledger.add(bytesUploaded, int64(bytes))
 }
 
-// Accused reports a peer that sent wrong bytes.
-func (w *swarmWatch) Accused(p netip.AddrPort, id chunk.ID) {
+// Corrupt reports a peer that sent wrong bytes.
+func (w *swarmWatch) Corrupt(p netip.AddrPort, id chunk.ID) {
 	w.ledger.add(countRejected, 1)
 	w.report(blockapi.Incident{Kind: blockapi.PeerBanned, Source: p.String(), Object: id.Name(),
-		Message: "it sent bytes that are not the object; they were dropped, and nothing is taken from it any more"})
+		Message: "it sent bytes that are not the object; they were dropped, and nothing is requested from it any more"})
 }
 
 // Left reports a peer that was slow or failed.
@@ -226,7 +226,7 @@ func (w *swarmWatch) Left(l swarm.AvoidedPeer) {
 		why = "it cannot be reached (is it off, or its port closed by a firewall?)"
 	}
 	w.report(blockapi.Incident{Kind: blockapi.PeerLeft, Source: l.Peer.String(), Message: why + "; nothing is " +
-		"asked of it for a while"})
+		"requested from it for a while"})
 }
 
 // PeersFailed reports peers whose first transfer failed, in one incident.
@@ -241,10 +241,10 @@ func (w *swarmWatch) PeersFailed(peers []swarm.AvoidedPeer) {
 	w.report(blockapi.Incident{Kind: blockapi.PeerFailed, Source: peers[0].Peer.String(), Message: text})
 }
 
-// goneWait is for how long peers that vanish are told of together: half a room may lose its power at once.
+// goneWait is how long peers that vanish are collected into one incident: half a room may lose its power at once.
 const goneWait = 2 * time.Second
 
-// Vanished reports a peer that is gone without a message.
+// Vanished reports a peer that disappeared without leaving the swarm.
 func (w *swarmWatch) Vanished(p netip.AddrPort) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -256,9 +256,9 @@ func (w *swarmWatch) Vanished(p netip.AddrPort) {
 func (w *swarmWatch) tellGone() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	text := "it is gone without a goodbye"
+	text := "it disappeared without leaving the swarm"
 	if more := len(w.gone) - 1; more > 0 {
-		text = fmt.Sprintf("it and %d more are gone without a goodbye", more)
+		text = fmt.Sprintf("it and %d more disappeared without leaving the swarm", more)
 	}
 	w.ledger.report(blockapi.Incident{Kind: blockapi.PeersGone, Source: w.gone[0], Message: text + "; what they " +
 		"had comes from others"})
@@ -270,7 +270,7 @@ func (w *swarmWatch) Tracker(url string, err error) {
 	switch {
 	case errors.Is(err, peer.ErrForgotten):
 		w.report(
-			blockapi.Incident{Kind: blockapi.TrackerLost, Source: url, Message: "it has forgotten who has what; " +
+			blockapi.Incident{Kind: blockapi.TrackerLost, Source: url, Message: "it has forgotten the swarm's nodes; " +
 				"the node joins again"},
 		)
 		return

@@ -27,7 +27,7 @@ import (
 type trackedOrigin struct {
 	*testOrigin
 	tracker *tracker.Server
-	sent    atomic.Int64 // bytes of objects
+	sent    atomic.Int64 // bytes of objects that were sent
 	http    *httptest.Server
 }
 
@@ -51,7 +51,7 @@ func newTrackedOrigin(t *testing.T, blocks int) (*trackedOrigin, blockapi.Config
 	return s, c
 }
 
-// readAll reads the whole root of a daemon.
+// readAll reads the whole root through a daemon.
 func (o *trackedOrigin) readAll(t *testing.T, a *Alone) {
 	t.Helper()
 	got := make([]byte, 128<<10)
@@ -63,7 +63,7 @@ func (o *trackedOrigin) readAll(t *testing.T, a *Alone) {
 	}
 }
 
-// statusWhen waits for a status of a daemon that is good.
+// statusWhen waits for a status for which good returns true.
 func statusWhen(t *testing.T, a *Alone, good func(blockapi.Status) bool) blockapi.Status {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -76,7 +76,7 @@ func statusWhen(t *testing.T, a *Alone, good func(blockapi.Status) bool) blockap
 		if good(st) {
 			return st
 		}
-		time.Sleep(20 * time.Millisecond) // for the processor's sake; the context ends it
+		time.Sleep(20 * time.Millisecond) // saves processor time; the context ends the loop
 	}
 }
 
@@ -84,8 +84,8 @@ func incidentOf(st blockapi.Status, kinds ...blockapi.IncidentKind) bool {
 	return slices.ContainsFunc(st.Incidents, func(i blockapi.Incident) bool { return slices.Contains(kinds, i.Kind) })
 }
 
-// A daemon serves what it has after its boot, a later one takes its boot pack from it, both count it, and who leaves is
-// left in peace while it goes on reading.
+// A daemon serves its objects after its boot, and a later one gets its boot pack from it. Both count the bytes. A
+// daemon that leaves the swarm gets no more requests, and goes on reading.
 func TestBlockDaemonsShare(t *testing.T) {
 	o, c := newTrackedOrigin(t, 400)
 	first, err := startAlone(t.Context(), t, c)
@@ -132,7 +132,7 @@ func TestBlockDaemonsShare(t *testing.T) {
 	)
 }
 
-// A pack that is larger than the memory for it is read all the same.
+// A pack that is larger than the memory for it can be read.
 func TestBlockDaemonSharesLessThanItsPack(t *testing.T) {
 	o, c := newTrackedOrigin(t, 400)
 	c.Keep = 100 << 10 // two pieces and a half of 40 KiB
@@ -149,10 +149,10 @@ func TestBlockDaemonSharesLessThanItsPack(t *testing.T) {
 	}
 }
 
-// Without a tracker a daemon with peers in its configuration is one without, and says so once.
+// A daemon without a tracker works like one without peers, and reports the missing tracker once.
 func TestBlockDaemonWithoutATracker(t *testing.T) {
 	o, c := newTrackedOrigin(t, 100)
-	c.Servers = []string{o.url} // which has none
+	c.Servers = []string{o.url} // this server has no tracker
 	a, err := startAlone(t.Context(), t, c)
 	if err != nil {
 		t.Fatal(err)
@@ -165,7 +165,7 @@ func TestBlockDaemonWithoutATracker(t *testing.T) {
 	}
 }
 
-// A peer that sends wrong bytes is named in the timeline, with the object, and a slow one too.
+// A peer that sends wrong bytes is on the timeline with the object, and so is a slow peer.
 func TestBlockDaemonNamesBadPeers(t *testing.T) {
 	for name, x := range map[string]struct {
 		send http.HandlerFunc
@@ -198,7 +198,7 @@ func TestBlockDaemonNamesBadPeers(t *testing.T) {
 	}
 }
 
-// hostile joins a swarm with a peer that says it has everything.
+// hostile announces a peer to a swarm that claims to have everything.
 func hostile(t *testing.T, o *trackedOrigin, pack []byte, send http.HandlerFunc) {
 	t.Helper()
 	m, err := bootpack.Decode(pack)
@@ -230,7 +230,7 @@ func hostile(t *testing.T, o *trackedOrigin, pack []byte, send http.HandlerFunc)
 	resp.Body.Close()
 }
 
-// One host does not take the connections of all, and a connection whose peer is gone ends.
+// One host cannot take all connections, and a connection whose peer is gone ends.
 func TestPeersHaveFewConnections(t *testing.T) {
 	const gone = 30 * time.Second
 	l, err := listenPeers(t.Context(), 0, gone)
@@ -249,7 +249,7 @@ func TestPeersHaveFewConnections(t *testing.T) {
 		}
 	}()
 	to := net.JoinHostPort("127.0.0.1", strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
-	// dial returns what was accepted, nil when it was closed at once.
+	// dial returns the accepted connection, nil if it was closed at once.
 	dial := func(from byte) net.Conn {
 		t.Helper()
 		c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, from)}}).Dial("tcp", to)

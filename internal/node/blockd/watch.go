@@ -12,33 +12,32 @@ import (
 	"pando/internal/store"
 )
 
-// sourceWatch is the store.Observer of the block daemon: it counts, and turns failures into incidents that
-// are few enough to read.
+// sourceWatch is the block daemon's store.Observer. It counts answers, and turns failures into few enough incidents
+// to read.
 type sourceWatch struct {
 	ledger ledger
 	now    func() time.Time
 
 	mu      sync.Mutex
-	current string               // the source that answered last
-	failing map[string]int       // attempts in a row that failed, by source
-	told    map[string]time.Time // incidents told of late, by kind, source and object
+	current string               // the source of the last answer
+	failing map[string]int       // consecutive failed attempts by source
+	told    map[string]time.Time // when each incident was last reported, by kind, source and object
 
-	trackerLost bool // it was told once that there is none
+	trackerLost bool // a TrackerLost was reported
 
-	gone []string // peers that vanished, and of which nothing was told yet
+	gone []string // peers that vanished and are not reported yet
 
-	fed map[string]int64 // bytes by who sent them: a peer's address, a server's or bucket's base URL
+	fed map[string]int64 // bytes by sender: a peer's address, or the base URL of a server or bucket
 }
 
-// How many failures in a row make a source down, and for how long the same incident is not told again.
+// A source is down after downAfter consecutive failures. The same incident is not reported again within tellAgain.
 const (
 	downAfter  = 2
 	tellAgain  = time.Minute
 	toldAtMost = 256
 )
 
-// fedAtMost is how many senders are counted separately. A node knows thirty peers at a time. Further ones are counted
-// together under the name "".
+// fedAtMost bounds the senders that are counted separately. Others are counted together under the name "".
 const fedAtMost = 64
 
 func newSourceWatch(l ledger) *sourceWatch {
@@ -51,7 +50,7 @@ func newSourceWatch(l ledger) *sourceWatch {
 	}
 }
 
-// Received counts an object.
+// Received counts an object that a server or bucket sent.
 func (w *sourceWatch) Received(source string, bytes int) {
 	w.ledger.add(bytesServer, int64(bytes))
 	w.ledger.add(countFetches, 1)
@@ -65,7 +64,7 @@ func (w *sourceWatch) Received(source string, bytes int) {
 	delete(w.failing, source)
 }
 
-// took counts what somebody sent. Callers hold mu.
+// took counts bytes by sender. The caller holds mu.
 func (w *sourceWatch) took(from string, bytes int) {
 	if _, known := w.fed[from]; !known && len(w.fed) >= fedAtMost {
 		from = ""
@@ -73,7 +72,7 @@ func (w *sourceWatch) took(from string, bytes int) {
 	w.fed[from] += int64(bytes)
 }
 
-// senders are who sent how many bytes to this block daemon. One that was killed took its account with it.
+// senders returns the bytes by sender that this block daemon received. The count is lost when the daemon dies.
 func (w *sourceWatch) senders() map[string]int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -106,14 +105,14 @@ func (w *sourceWatch) Failed(source string, id chunk.ID, err error) {
 	w.tell(i)
 }
 
-// tell reports an incident unless it was told within the last minute. Callers hold mu.
+// tell reports an incident unless it was reported within tellAgain. The caller holds mu.
 func (w *sourceWatch) tell(i blockapi.Incident) {
 	key := string(i.Kind) + " " + i.Source + " " + i.Object
 	if last, ok := w.told[key]; ok && w.now().Sub(last) < tellAgain {
 		return
 	}
 	if len(w.told) >= toldAtMost {
-		clear(w.told) // rather tell twice than grow
+		clear(w.told) // bounds the memory; some may be reported twice
 	}
 	w.told[key] = w.now()
 	w.ledger.report(i)
@@ -126,14 +125,14 @@ func (w *sourceWatch) broken(err error) {
 	w.tell(blockapi.Incident{Kind: blockapi.BrokenImage, Message: err.Error()})
 }
 
-// lostPiece reports a piece of the boot pack, or all of it, that cannot be used. One tells of all.
+// lostPiece reports that a piece or the whole boot pack cannot be used. One incident stands for all.
 func (w *sourceWatch) lostPiece(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.tell(blockapi.Incident{Kind: blockapi.LostPiece, Message: "the blocks come from chunks: " + err.Error()})
+	w.tell(blockapi.Incident{Kind: blockapi.LostPiece, Message: "its content is read as chunks: " + err.Error()})
 }
 
-// server is the source that answered last.
+// server returns the source that answered last.
 func (w *sourceWatch) server() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

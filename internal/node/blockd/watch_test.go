@@ -75,7 +75,7 @@ func TestSourceWatch(t *testing.T) {
 	}
 }
 
-// A tracker that has lost its state is on the timeline as one that is away is, and says which it was; so is that it
+// A tracker that lost its state and one that is down are both on the timeline, with different texts. So is that it
 // answers again.
 func TestLostTrackerIsTold(t *testing.T) {
 	for _, x := range []struct {
@@ -95,7 +95,7 @@ func TestLostTrackerIsTold(t *testing.T) {
 	}
 }
 
-// Time in which reads wait together counts once, and only if one waits for more than a second.
+// Time in which several reads wait counts once, and only if one of them waits longer than a second.
 func TestStallIsAUnion(t *testing.T) {
 	l := testLedger(t)
 	s := newStall(l)

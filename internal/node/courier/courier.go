@@ -21,32 +21,33 @@ import (
 	"pando/internal/rundir"
 )
 
-// How long the server may take nothing and give nothing, and how long it may take until what was sent is on its disk.
+// courierStalled is how long a transfer may make no progress. courierKept is how long the server may take to write
+// what was sent to its disk.
 const (
 	courierStalled = 2 * time.Minute
 	courierKept    = 15 * time.Minute
 )
 
-// Exit statuses of the commands that move state: what the server refuses for good, or tar cannot do, is not tried
-// again, and a boot without a server has nobody to try it with.
+// Exit statuses of the commands that move state. courierAgain: the caller may try again. courierNever: the server or
+// tar refused for good. courierAlone: this boot has no server.
 const (
 	courierAgain = 1
 	courierNever = 2
 	courierAlone = 3
 )
 
-// tarOptions have tar keep what a copy of a system's files needs. It is GNU tar: Debian, Fedora and their kin have
-// no other.
+// tarOptions make tar keep the metadata of a system's files. They need GNU tar, which Debian, Fedora and their
+// derivatives have.
 var tarOptions = []string{"--numeric-owner", "--xattrs", "--xattrs-include=*", "--acls"}
 
-// stateCourier moves a node's state to the server, and another node's from there.
+// stateCourier copies this node's state to the server, and another node's state from there.
 type stateCourier struct {
 	session rundir.Session
 	control *control.Client
 }
 
-// Run is what the scripts of node state call: state-send ORDER DIRECTORY live|still, or state-fetch ORDER
-// DIGEST DIRECTORY. It returns the exit status; what keeps it from its work is one line.
+// Run is the program of the node state scripts: state-send ORDER DIRECTORY live|still, or state-fetch ORDER DIGEST
+// DIRECTORY. It prints an error as one line, and returns the exit status.
 func Run(dir string, args []string, stderr io.Writer) int {
 	var c stateCourier
 	err := rundir.ReadJSON(dir, rundir.SessionName, &c.session)
@@ -80,7 +81,7 @@ func Run(dir string, args []string, stderr io.Writer) int {
 	return courierAgain
 }
 
-// send sends all that is kept in a directory. Of a node that runs, files may change and go meanwhile.
+// send sends the content of a directory. live: files may change meanwhile.
 func (c stateCourier) send(ctx context.Context, order, from string, live bool) error {
 	var errs []error
 	for _, u := range c.control.InOrder() {
@@ -97,7 +98,7 @@ func (c stateCourier) send(ctx context.Context, order, from string, live bool) e
 func (c stateCourier) sendTo(ctx context.Context, server, order, from string, live bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stalled := time.AfterFunc(courierStalled, func() { cancel(errors.New("the server takes nothing any more")) })
+	stalled := time.AfterFunc(courierStalled, func() { cancel(errors.New("the server has stopped reading")) })
 	defer stalled.Stop()
 	t := newTar(ctx, append([]string{"--create", "--sparse", "--one-file-system", "--directory=" + from, "--anchored",
 		"--exclude=./+pando", "--exclude=./lost+found", "--exclude=./.new+*"}, tarOptions...), ".")
@@ -121,7 +122,7 @@ func (c stateCourier) sendTo(ctx context.Context, server, order, from string, li
 		return err
 	}
 	req.Header.Set("Authorization", "Bearer "+c.session.Session)
-	req.Header.Set("Expect", "100-continue") // what is refused is not sent
+	req.Header.Set("Expect", "100-continue") // the server can refuse before the body is sent
 	resp, err := c.control.Patient().Do(req)
 	if p := body.failed.Load(); p != nil {
 		return p
@@ -136,18 +137,18 @@ func (c stateCourier) sendTo(ctx context.Context, server, order, from string, li
 	return nil
 }
 
-// packer is what tar writes, as the body of a request: it ends well only when tar did, so that half of a state
-// never looks like a whole one.
+// packer is tar's output as a request body. It ends with EOF only if tar succeeded, so that an incomplete state never
+// looks complete.
 type packer struct {
 	tar     *tar
 	out     io.Reader
 	wait    func() error
-	stalled *time.Timer // runs while the server is to take something
+	stalled *time.Timer // runs while the server is to read
 	live    bool
 	failed  atomic.Pointer[problem.Problem]
 }
 
-// Read reads what tar writes.
+// Read reads tar's output.
 func (p *packer) Read(b []byte) (int, error) {
 	p.stalled.Stop()
 	n, err := p.out.Read(b)
@@ -161,21 +162,21 @@ func (p *packer) Read(b []byte) (int, error) {
 	}
 	var status *exec.ExitError
 	if err := p.wait(); err != nil &&
-		!(p.live && errors.As(err, &status) && status.ExitCode() == 1) { // 1: a file has changed
+		!(p.live && errors.As(err, &status) && status.ExitCode() == 1) { // status 1: a file changed while it was read
 		p.failed.Store(p.tar.failure(err))
 		return n, err
 	}
 	return n, io.EOF
 }
 
-// Close ends a tar whose output nobody wants any more.
+// Close kills tar if it still runs.
 func (p *packer) Close() error {
 	_ = p.tar.Process.Kill()
 	_ = p.wait()
 	return nil
 }
 
-// fetch unpacks what another node sent into a directory. When it returns an error, what is there is of no use.
+// fetch unpacks another node's state into a directory. After an error the content of the directory is unusable.
 func (c stateCourier) fetch(ctx context.Context, order, digest, to string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -192,7 +193,7 @@ func (c stateCourier) fetch(ctx context.Context, order, digest, to string) error
 		return &problem.Problem{Err: errors.New("the server has sent nothing"), Final: true}
 	}
 	defer body.Close()
-	stalled := time.AfterFunc(courierStalled, func() { cancel(errors.New("the server gives nothing any more")) })
+	stalled := time.AfterFunc(courierStalled, func() { cancel(errors.New("the server has stopped sending")) })
 	defer stalled.Stop()
 	sum := sha256.New()
 	in := &unpacker{in: io.TeeReader(body, sum), stalled: stalled}
@@ -203,7 +204,7 @@ func (c stateCourier) fetch(ctx context.Context, order, digest, to string) error
 	t.Stdin = in
 	err = t.Run()
 	if err == nil {
-		_, err = io.Copy(io.Discard, in) // tar stops at the archive's end
+		_, err = io.Copy(io.Discard, in) // tar does not read beyond the archive's end
 	}
 	if in.failed != nil {
 		return errors.Join(context.Cause(ctx), in.failed)
@@ -213,7 +214,7 @@ func (c stateCourier) fetch(ctx context.Context, order, digest, to string) error
 	}
 	if hex.EncodeToString(sum.Sum(nil)) != digest {
 		return &problem.Problem{
-			Err:   errors.New("what came is not what the other node sent"),
+			Err:   errors.New("the received state is not what the other node sent"),
 			Hint:  "order the copy again",
 			Final: true,
 		}
@@ -221,10 +222,10 @@ func (c stateCourier) fetch(ctx context.Context, order, digest, to string) error
 	return nil
 }
 
-// unpacker is what tar reads. It remembers that the way failed: then it is worth another try.
+// unpacker is tar's input. It records that the connection failed, because that is worth another try.
 type unpacker struct {
 	in      io.Reader
-	stalled *time.Timer // runs while the server is to give something
+	stalled *time.Timer // runs while the server is to send
 	failed  error
 }
 
@@ -239,7 +240,7 @@ func (u *unpacker) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// tar is a run of the image's tar, with the end of what it complains about.
+// tar is a run of the image's tar, with the end of its error output.
 type tar struct {
 	*exec.Cmd
 	complaints tail
@@ -251,7 +252,7 @@ func newTar(ctx context.Context, options []string, files ...string) *tar {
 	return t
 }
 
-// failure is why tar ended. Another try would end so as well.
+// failure returns why tar ended. It is final: another try would fail too.
 func (t *tar) failure(err error) *problem.Problem {
 	return &problem.Problem{
 		Err:   fmt.Errorf("tar: %w: %s", err, t.complaints),
@@ -260,13 +261,13 @@ func (t *tar) failure(err error) *problem.Problem {
 	}
 }
 
-// tailMost is how many bytes of complaints are told: their end.
+// tailMost is how many bytes at the end of tar's error output are reported.
 const tailMost = 400
 
-// tail is the end of what is written to it.
+// tail keeps the last bytes that are written to it.
 type tail []byte
 
-// Write keeps what comes, and forgets what came long before.
+// Write appends b and drops all but the last tailMost bytes.
 func (t *tail) Write(b []byte) (int, error) {
 	*t = append(*t, b...)
 	*t = (*t)[max(0, len(*t)-tailMost):]

@@ -22,16 +22,16 @@ import (
 	"pando/internal/rundir"
 )
 
-// post is a server that takes one parcel and gives it, to one boot.
+// post is a server that receives one copy of a state and sends it to a node.
 type post struct {
 	t   *testing.T
-	dir string // of the node: its session
+	dir string // run directory of the node
 
 	mu     sync.Mutex
 	parcel []byte
-	broken int // requests that did not end as they should
+	broken int // requests that broke off
 
-	answer func(w http.ResponseWriter, r *http.Request) bool // instead; false: go on
+	answer func(w http.ResponseWriter, r *http.Request) bool // handles a request instead; false: handle it as usual
 }
 
 func newPost(t *testing.T) *post {
@@ -80,7 +80,7 @@ func (p *post) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// digest is that of what was sent.
+// digest returns the digest of the sent state.
 func (p *post) digest() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,7 +88,7 @@ func (p *post) digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// runs wants a command to end with a status, and to say something when it is not 0.
+// runs checks a command's exit status, and its message if the status is not 0.
 func (p *post) runs(status int, says string, args ...string) {
 	p.t.Helper()
 	var out bytes.Buffer
@@ -107,7 +107,7 @@ func refuse(code api.Code, message, hint string) func(http.ResponseWriter, *http
 	}
 }
 
-// keptTree is a state with what is Pando's own beside it.
+// keptTree returns a directory with a state and with files of Pando.
 func keptTree(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -119,7 +119,7 @@ func keptTree(t *testing.T) string {
 	return dir
 }
 
-// What a node sends is what another one gets, with links and holes; what is Pando's own is not sent.
+// The other node gets what this one sent, with links and holes. Pando's own files are not sent.
 func TestStateIsMoved(t *testing.T) {
 	p, from, to := newPost(t), keptTree(t), t.TempDir()
 	xattr := unix.Setxattr(filepath.Join(from, "srv+a b/plain"), "user.pando", []byte("kept"), 0)
@@ -150,7 +150,7 @@ func TestStateIsMoved(t *testing.T) {
 	}
 }
 
-// Half of a state never arrives as a whole one: neither when tar fails, nor when it is killed.
+// An incomplete state never looks complete, neither when tar fails nor when it is killed.
 func TestSendBreaksOff(t *testing.T) {
 	p, from := newPost(t), keptTree(t)
 	p.runs(courierNever, "tar: ", "state-send", "A1", filepath.Join(from, "none"), "still")
@@ -180,8 +180,8 @@ func TestSendBreaksOff(t *testing.T) {
 	}
 }
 
-// What the server refuses for good is not tried again, and nothing is sent to it; a server that is busy, fails or
-// is away is.
+// A transfer that the server refuses for good is not repeated, and no data is sent. It is repeated if the server is
+// busy, fails, or is down.
 func TestServerRefusesState(t *testing.T) {
 	p, from := newPost(t), keptTree(t)
 	send := []string{"state-send", "A1", from, "still"}
@@ -193,7 +193,7 @@ func TestServerRefusesState(t *testing.T) {
 		p.runs(status, "no room (make room)\n", send...)
 		p.runs(status, "no room (make room)\n", fetch...)
 	}
-	p.answer = func(w http.ResponseWriter, r *http.Request) bool { // in the middle
+	p.answer = func(w http.ResponseWriter, r *http.Request) bool { // breaks off in the middle
 		if _, err := io.CopyN(io.Discard, r.Body, 1000); err != nil {
 			t.Error(err)
 		}
@@ -211,7 +211,7 @@ func TestServerRefusesState(t *testing.T) {
 	p.runs(courierAlone, "no server", fetch...)
 }
 
-// What breaks off on its way is tried again; what is not what was sent, is no archive, or has no room, is not.
+// A broken transfer is repeated. Wrong data, data that is no archive, and a full disk are final errors.
 func TestFetchedIsWrong(t *testing.T) {
 	p, from := newPost(t), keptTree(t)
 	if err := os.WriteFile(filepath.Join(from, "srv+a b/large"), bytes.Repeat([]byte("0123456789"), 300_000),
@@ -242,7 +242,7 @@ func TestFetchedIsWrong(t *testing.T) {
 	p.runs(courierNever, "tar: ", "state-fetch", "A1", digest, t.TempDir())
 }
 
-// A disk that is full is told, with tar's own words.
+// A full disk is reported with tar's message.
 func TestFetchedHasNoRoom(t *testing.T) {
 	p, from, to := newPost(t), keptTree(t), t.TempDir()
 	if err := unix.Mount("pando-test", to, "tmpfs", 0, "size=64k"); err != nil {

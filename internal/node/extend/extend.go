@@ -27,47 +27,49 @@ import (
 	"pando/internal/rundir"
 )
 
-// extendMost is how long a change of extensions may take; extendAgain is how long one that failed is not tried again.
+// extendMost bounds the time for a change of extensions. A failed change is repeated after extendAgain at the
+// earliest.
 const (
 	extendMost  = 3 * time.Minute
 	extendAgain = 30 * time.Second
-	// extensionRetire is how often is looked whether an extension that was taken away is still used.
+	// extensionRetire is the interval for checking whether a detached extension is still in use.
 	extensionRetire = 2 * time.Second
 )
 
-// Agent is what the extender needs of the agent.
+// extendAgent is the part of the agent that the extender uses.
 type extendAgent interface {
-	Self() rundir.Session      // who the node is in this boot
+	Self() rundir.Session      // the node's identity in this boot
 	Info(message, hint string) // puts a fact on the timeline
-	Wake()                     // has the agent report soon
-	Leaving() bool             // the node goes to its next boot: nothing is changed any more
+	Wake()                     // makes the agent report soon
+	Leaving() bool             // the node is on its way to its next boot: change nothing any more
 }
 
-// Extender changes what is laid over the root of a node that runs.
+// Extender attaches extensions to a running node and detaches them.
 type Extender struct {
 	dir     string
 	control *control.Client
 	agent   extendAgent
 	log     io.Writer
 
-	mu    sync.Mutex // of the state and of what follows
+	mu    sync.Mutex // guards the fields below, up to again
 	state extension.State
-	err   string    // why the node has not what it should have
-	again time.Time // before which it is not tried again
+	err   string    // why the attached extensions differ from the assigned ones; "": they do not
+	again time.Time // do not try again before this time
 
 	busy sync.Mutex // one change at a time
 }
 
-// New takes over what init, or an agent before this one, has left in the run directory.
+// New returns an Extender that continues from the state in the run directory, which init or an earlier agent wrote.
 func New(dir string, control *control.Client, agent extendAgent, log io.Writer) *Extender {
 	e := &Extender{dir: dir, control: control, agent: agent, log: log}
 	e.begin(dir)
 	return e
 }
 
-// begin takes over what init, or an agent before this one, has left.
+// begin reads the state in the run directory. It also finds extensions that an earlier agent did not finish to
+// attach.
 func (e *Extender) begin(dir string) {
-	_ = rundir.ReadJSON(dir, extension.StateName, &e.state) // none: there are none
+	_ = rundir.ReadJSON(dir, extension.StateName, &e.state) // no file: no extensions
 	known := map[string]bool{}
 	for _, x := range e.state.On {
 		known[x.Block] = true
@@ -79,20 +81,20 @@ func (e *Extender) begin(dir string) {
 	for _, d := range dirs {
 		n, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(d), extension.DirPrefix))
 		if err == nil && !known[d] {
-			// of an agent that ended in the middle
+			// an agent ended while it attached this one
 			e.state.Left = append(e.state.Left, rundir.FormerRoot{Block: d, Device: n})
 		}
 	}
 }
 
-// Has is what is laid over the root, and why it is not what it should be.
+// Has returns the attached extensions, and why they differ from the assigned ones ("": they do not).
 func (e *Extender) Has() (list []fleet.Extension, why string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return extension.Listed(e.state.On), e.err
 }
 
-// Extend asks which extensions the node should have, and makes it so.
+// Extend asks the server which extensions the node should have, and changes the attached ones to match.
 func (e *Extender) Extend(ctx context.Context) {
 	e.mu.Lock()
 	wait := time.Now().Before(e.again)
@@ -118,14 +120,14 @@ func (e *Extender) Extend(ctx context.Context) {
 	e.mu.Unlock()
 	switch {
 	case why != "" && !again:
-		e.agent.Info("its extensions are not as they should be: "+why, problem.HintOf(err))
+		e.agent.Info("the node's extensions are not as assigned: "+why, problem.HintOf(err))
 	case told != "":
 		e.agent.Info(fmt.Sprintf("extensions: %s, in %s", told, time.Since(begun).Round(10*time.Millisecond)), "")
 	}
 	e.agent.Wake()
 }
 
-// extendNow returns what changed, in words.
+// extendNow makes the change and returns a description of it.
 func (e *Extender) extendNow(ctx context.Context) (string, error) {
 	self := e.agent.Self()
 	var told api.StageResponse
@@ -141,10 +143,10 @@ func (e *Extender) extendNow(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if as.Version != self.Version {
-		return "", fmt.Errorf("extensions of %s were told, and %s runs", as.Version.Short(), self.Version.Short())
+		return "", fmt.Errorf("the server sent extensions of %s, but %s runs", as.Version.Short(), self.Version.Short())
 	}
 	if len(self.TrustKeys) == 0 {
-		return "", errors.New("it was started by a release that leaves no keys to trust")
+		return "", errors.New("the node was started by an older release, which stored no keys to trust: reboot it")
 	}
 	has, _ := e.Has()
 	gets, loses := fleet.Lacking(as.Extensions, has), fleet.Lacking(has, as.Extensions)
@@ -160,14 +162,14 @@ func (e *Extender) extendNow(ctx context.Context) (string, error) {
 		Tell:    e.agent.Info,
 	}
 	var l link.Lease
-	if rundir.ReadJSON(e.dir, rundir.LeaseName, &l) == nil { // else it is not known which peers are near
+	if rundir.ReadJSON(e.dir, rundir.LeaseName, &l) == nil { // else peers of the same subnet are unknown
 		source.Network = l.Network()
 	}
 	err = e.lay(ctx, source, gets, loses)
 	return changeText(gets, loses) + e.received(ctx, gets), err
 }
 
-// received reports how many bytes came for extensions that were attached, and from whom.
+// received describes how many bytes were received for attached extensions, and how many of them from peers.
 func (e *Extender) received(ctx context.Context, list []fleet.Extension) string {
 	e.mu.Lock()
 	on := slices.Clone(e.state.On)
@@ -177,7 +179,7 @@ func (e *Extender) received(ctx context.Context, list []fleet.Extension) string 
 		if !slices.Contains(list, x.Extension) {
 			continue
 		}
-		if s, err := x.Client().Status(ctx, 0); err == nil { // it is only for people
+		if s, err := x.Client().Status(ctx, 0); err == nil { // skip it: the text is only for people
 			peers += s.Bytes["peer"]
 			all += s.Bytes["peer"] + s.Bytes["server"] + s.Bytes["bucket"]
 		}
@@ -199,7 +201,7 @@ func changeText(gets, loses []fleet.Extension) string {
 	return strings.Join(out, ", ")
 }
 
-// without takes extensions out of what is laid over the root, and returns them.
+// without removes extensions from the list of attached ones, and returns the removed ones.
 func (e *Extender) without(list []fleet.Extension) (out []extension.Attached) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -219,7 +221,7 @@ func (e *Extender) add(fresh []extension.Attached) {
 	e.state.On = append(e.state.On, fresh...)
 }
 
-// leave notes that the device of an extension goes when nothing uses it any more.
+// leave marks an extension's device to be detached once nothing uses it, and leaves its swarm.
 func (e *Extender) leave(x extension.Attached) {
 	e.mu.Lock()
 	e.state.Left = append(e.state.Left, rundir.FormerRoot{Block: x.Block, Device: x.Device})
@@ -236,7 +238,7 @@ func (e *Extender) keepExtensions() {
 	}
 }
 
-// Retire detaches devices of extensions that were taken away, each when nothing uses it any more.
+// Retire detaches the devices of removed extensions, each once nothing uses it. It runs until ctx ends.
 func (e *Extender) Retire(ctx context.Context) {
 	for backoff.Sleep(ctx, extensionRetire) == nil {
 		e.mu.Lock()
@@ -244,16 +246,16 @@ func (e *Extender) Retire(ctx context.Context) {
 		e.mu.Unlock()
 		for _, f := range left {
 			err := blockapi.Detach(f)
-			if errors.Is(err, os.ErrNotExist) { // there never was a device
+			if errors.Is(err, os.ErrNotExist) { // it was never attached
 				err = os.RemoveAll(f.Block)
 			}
 			if err != nil {
 				if !errors.Is(err, unix.EBUSY) {
-					e.logf("detach an extension: %v", err)
+					e.logf("old extension cannot be detached: %v", err)
 				}
 				continue
 			}
-			e.logf("/dev/nbd%d, an extension of before, is detached", f.Device)
+			e.logf("old extension detached: /dev/nbd%d", f.Device)
 			e.mu.Lock()
 			e.state.Left = slices.DeleteFunc(
 				e.state.Left,
@@ -265,7 +267,7 @@ func (e *Extender) Retire(ctx context.Context) {
 	}
 }
 
-// LeaveSwarms lets the peers of each extension know before they wait for this machine in vain.
+// LeaveSwarms tells each extension's peers that this machine leaves, so that they do not wait for it.
 func (e *Extender) LeaveSwarms() {
 	e.mu.Lock()
 	on := slices.Clone(e.state.On)

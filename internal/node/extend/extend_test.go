@@ -11,7 +11,7 @@ import (
 	"pando/internal/rundir"
 )
 
-// An agent takes over what one before it had, and what that one was in the middle of is left over.
+// An agent continues from the state of the one before. An extension that was being attached then is detached.
 func TestExtenderBegins(t *testing.T) {
 	dir := t.TempDir()
 	on := extension.Attached{

@@ -20,23 +20,23 @@ import (
 	"pando/internal/systemd"
 )
 
-// aheadPart is the part of the memory that is filled with files of an extension before it is laid over the root.
+// Up to 1/aheadPart of the memory is filled with an extension's files before it is laid over the root.
 const aheadPart = 32
 
-// apartName is where extensions are mounted first, below the run directory.
+// apartName is the directory below the run directory where extensions are mounted first.
 const apartName = "extensions"
 
-// aheadMost is how long that may take.
+// aheadMost bounds the time for reading ahead.
 const aheadMost = time.Minute
 
-// lay attaches and detaches. Extensions are attached at a place apart first, where nothing finds them: when one of
-// them fails nothing was changed.
+// lay attaches and detaches extensions. It first mounts the new ones below apartName, where systemd-sysext does not
+// see them: if one fails, nothing has changed.
 func (e *Extender) lay(ctx context.Context, source extension.Source, gets, loses []fleet.Extension) error {
 	apart := filepath.Join(e.dir, apartName)
 	var fresh []extension.Attached
 	fail := func(err error) error {
 		for _, x := range fresh {
-			_ = unix.Unmount(filepath.Join(apart, x.Name), unix.MNT_DETACH) // the device goes when nothing uses it
+			_ = unix.Unmount(filepath.Join(apart, x.Name), unix.MNT_DETACH) // Retire detaches the device later
 			e.leave(x)
 		}
 		return err
@@ -55,16 +55,17 @@ func (e *Extender) lay(ctx context.Context, source extension.Source, gets, loses
 	return e.swap(ctx, apart, fresh, loses)
 }
 
-// swap takes some extensions out of systemd-sysext's sight and puts others there, and has it lay them over the root.
+// swap removes extensions from systemd-sysext's directory, adds others, and makes systemd-sysext lay them over the
+// root.
 func (e *Extender) swap(ctx context.Context, apart string, fresh []extension.Attached, loses []fleet.Extension) error {
 	for _, x := range e.without(loses) {
 		for _, u := range x.Units {
-			_, _ = systemd.Systemctl(ctx, "stop", u) // what does not stop goes on with the files that it has open
+			_, _ = systemd.Systemctl(ctx, "stop", u) // a unit that does not stop keeps its open files
 		}
 		if err := unix.Unmount(x.Place(), unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
 			return fmt.Errorf("unmount %s: %w", x.Place(), err)
 		}
-		_ = os.Remove(x.Place()) // an extension without files would not matter
+		_ = os.Remove(x.Place()) // a left-over empty directory does no harm
 		e.leave(x)
 	}
 	e.add(fresh)
@@ -90,22 +91,22 @@ func (e *Extender) swap(ctx context.Context, apart string, fresh []extension.Att
 	return nil
 }
 
-// withdraw takes extensions away again that could not be laid over the root.
+// withdraw removes extensions again that could not be laid over the root.
 func (e *Extender) withdraw(ctx context.Context, fresh []extension.Attached, why error) error {
 	for _, x := range e.without(extension.Listed(fresh)) {
-		_ = unix.Unmount(filepath.Join(e.dir, apartName, x.Name), unix.MNT_DETACH) // it may be at either
+		_ = unix.Unmount(filepath.Join(e.dir, apartName, x.Name), unix.MNT_DETACH) // it is mounted on one of the two
 		_ = unix.Unmount(x.Place(), unix.MNT_DETACH)
 		_ = os.Remove(x.Place())
 		e.leave(x)
 	}
 	e.keepExtensions()
 	if err := exec.CommandContext(ctx, "systemd-sysext", "refresh").Run(); err != nil {
-		return errors.Join(why, fmt.Errorf("and without them: %w", err))
+		return errors.Join(why, fmt.Errorf("and the others cannot be restored: %w", err))
 	}
 	return why
 }
 
-// readAhead reads files of an extension: they are in memory then when people start its programs.
+// readAhead reads files of an extension into memory, so that its programs start quickly.
 func readAhead(ctx context.Context, place string) {
 	ctx, cancel := context.WithTimeout(ctx, aheadMost)
 	defer cancel()
@@ -115,7 +116,7 @@ func readAhead(ctx context.Context, place string) {
 			return fs.SkipAll
 		}
 		if err != nil || !d.Type().IsRegular() {
-			return nil //nolint:nilerr // what cannot be read now is read later
+			return nil //nolint:nilerr // unreadable files are skipped
 		}
 		f, err := os.Open(path)
 		if err != nil {

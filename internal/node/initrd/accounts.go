@@ -6,11 +6,11 @@ import (
 	"pando/internal/fleet"
 )
 
-// lockedPassword is a password field that no password matches. Not "!", which sshd takes for a locked account
-// and then refuses root's keys as well where it runs without PAM.
+// lockedPassword is a password field that no password matches. It is not "!": sshd without PAM takes that for a
+// locked account and refuses root's keys too.
 const lockedPassword = "*"
 
-// lockRoot returns shadow(5) with root's password locked. Login by key goes on working.
+// lockRoot locks root's password in the text of shadow(5). Login with a key still works.
 func lockRoot(shadow string) string {
 	lines := strings.SplitAfter(shadow, "\n")
 	for i, line := range lines {
@@ -22,17 +22,23 @@ func lockRoot(shadow string) string {
 	return strings.Join(lines, "")
 }
 
-// What is put before a masked line of fstab or crypttab.
+// Comments that are put before a masked line of fstab or crypttab.
 const (
 	rootNote = "# masked by Pando, whose root is an overlay: "
 	diskNote = "# masked by Pando, which probes no local disks: "
 )
 
-// maskFstab comments out the lines of fstab(5) that are wrong on a node: the root, /boot and all below it, swap, local
-// disks and pools, for which systemd would wait 90 s and then go to emergency mode.
-func maskFstab(fstab string) string {
+// maskFstab comments out the lines of fstab(5) that are wrong on a node: the root, /boot and everything below it,
+// swap, local disks and pools. For the local ones systemd would wait 90 s and then enter emergency mode. It also
+// reports which units are local in the same way.
+func maskFstab(fstab string, units ...diskUnit) (masked string, local []bool) {
 	lines := strings.SplitAfter(fstab, "\n")
-	local := fleet.LocalLines(lines)
+	n := len(lines)
+	for _, u := range units {
+		lines = append(lines, u.line)
+	}
+	local = fleet.LocalLines(lines)
+	lines = lines[:n]
 	for i, line := range lines {
 		f := strings.Fields(line)
 		switch {
@@ -43,10 +49,10 @@ func maskFstab(fstab string) string {
 			lines[i] = diskNote + line
 		}
 	}
-	return strings.Join(lines, "")
+	return strings.Join(lines, ""), local[n:]
 }
 
-// maskCrypttab comments out the lines of crypttab(5) for local disks, for which systemd would wait 90 s too.
+// maskCrypttab comments out the lines of crypttab(5) for local disks. systemd would wait 90 s for them.
 func maskCrypttab(crypttab string) string {
 	lines := strings.SplitAfter(crypttab, "\n")
 	for i, line := range lines {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -13,8 +14,7 @@ import (
 	"pando/internal/rundir"
 )
 
-// getAddress gets a lease and gives the address to the adapter. The lease is kept for the agent, which
-// renews it.
+// getAddress gets a lease, configures its address, and stores the lease for the agent, which renews it.
 func (n *network) getAddress(ctx context.Context, on Link) (link.Lease, string, error) {
 	n.awaitRandom()
 	l, err := link.DiscoverAny(ctx, on.Up)
@@ -24,8 +24,8 @@ func (n *network) getAddress(ctx context.Context, on Link) (link.Lease, string, 
 	return l, describeLease(l), n.useLease(l)
 }
 
-// awaitRandom waits until the kernel has random numbers. Where processor and machine have no generator it makes them of
-// the jitter of its clock, but only while a read waits for them: the DHCP client's polls would go on for ever.
+// awaitRandom waits until the kernel's random numbers are seeded. Without a hardware generator the kernel gathers
+// entropy only while a read waits, so polling, as the DHCP client does, would never end.
 func (n *network) awaitRandom() {
 	var b [1]byte
 	if _, err := unix.Getrandom(b[:], unix.GRND_NONBLOCK); err != nil {
@@ -34,7 +34,7 @@ func (n *network) awaitRandom() {
 	}
 }
 
-// offlineAddress takes the address of the last boot. The agent asks for its lease anew as soon as there is a DHCP
+// offlineAddress uses the address of the last boot. The agent requests a lease again as soon as there is a DHCP
 // server.
 func (n *network) offlineAddress(ctx context.Context, on Link, err error) (link.Lease, string, error) {
 	b := n.lastBoot(ctx, on.Adapters)
@@ -42,12 +42,18 @@ func (n *network) offlineAddress(ctx context.Context, on Link, err error) (link.
 		return link.Lease{}, "", err
 	}
 	nic := on.Adapters[nicOf(on.Adapters, b.Lease.MAC)]
-	l := b.Lease
-	l.Interface, l.Name, l.Acquired = nic.Index, nic.Name, rundir.Monotonic()-l.Rebind
+	l := reused(b.Lease, nic, rundir.Monotonic())
 	return l, "no DHCP server answers; " + l.Address.String() + " as in the last boot", n.useLease(l)
 }
 
-// useLease puts a lease to work and keeps it for the agent.
+// reused returns the lease of the last boot for this one. It counts as expired, so that the agent requests one every
+// minute: until T1 or T2 of a long lease the server would not learn for hours that the node runs.
+func reused(l link.Lease, nic link.NIC, now time.Duration) link.Lease {
+	l.Interface, l.Name, l.Acquired = nic.Index, nic.Name, now-l.Length
+	return l
+}
+
+// useLease configures a lease's network and stores the lease for the agent.
 func (n *network) useLease(l link.Lease) error {
 	if n.lease.Address.IsValid() && (n.lease.Address != l.Address || n.lease.Interface != l.Interface) {
 		if err := link.RemoveAddress(n.lease.Interface, n.lease.Address); err != nil {

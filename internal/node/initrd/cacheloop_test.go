@@ -21,7 +21,7 @@ import (
 	"pando/internal/hardware"
 )
 
-// loopDisk is a disk of the kernel's in a file, which is taken for a disk of the machine as long as the test runs.
+// loopDisk makes a loop device, which counts as a disk of the machine while the test runs.
 func loopDisk(t *testing.T, size int64) string {
 	t.Helper()
 	if unix.Geteuid() != 0 {
@@ -50,7 +50,7 @@ func loopDisk(t *testing.T, size int64) string {
 	return device
 }
 
-// devicesOf are a disk and its partitions.
+// devicesOf returns the names of a disk and its partitions.
 func devicesOf(device string) (names []string) {
 	for _, n := range disk.BlockDevices(hardware.Sysfs) {
 		if strings.HasPrefix(n, filepath.Base(device)) {
@@ -60,11 +60,11 @@ func devicesOf(device string) (names []string) {
 	return names
 }
 
-// readTable has the kernel read a disk's partition table.
+// readTable makes the kernel read a disk's partition table.
 func readTable(t *testing.T, device string) {
 	t.Helper()
 	if out, err := exec.Command("partx", "--update", device).CombinedOutput(); err != nil {
-		t.Logf("partx: %v: %s", err, out) // the kernel may know of the partitions already
+		t.Logf("partx: %v: %s", err, out) // fails if the kernel has read the table already
 	}
 }
 
@@ -75,8 +75,8 @@ func setDevice(t *testing.T, what, name string) {
 	}
 }
 
-// A real disk becomes a cache: the kernel finds its partition, refuses it to others while a daemon has it, and the
-// daemon after that fetches nothing.
+// A real block device becomes a cache: the kernel finds its partition and refuses other users while a daemon has it.
+// The next daemon fetches nothing.
 func TestCacheOnALoopDevice(t *testing.T) {
 	device := loopDisk(t, 100<<20)
 	name := filepath.Base(device)
@@ -119,8 +119,8 @@ func TestCacheOnALoopDevice(t *testing.T) {
 	}
 }
 
-// namedDisk is a disk with partitions that have something on them: one that is called as a cache, a small one that
-// is, too, and another one.
+// namedDisk returns a disk with three partitions that have content: one with the cache's name, a small one with that
+// name, and one with another name.
 func namedDisk(t *testing.T) (device string, f *os.File, parts []cache.Partition) {
 	t.Helper()
 	const size = 200 << 20
@@ -145,8 +145,8 @@ func namedDisk(t *testing.T) (device string, f *os.File, parts []cache.Partition
 	return device, f, parts
 }
 
-// A partition that only bears the name is made a cache by the boot, which uses it at once. What is held, read-only,
-// too small or called otherwise stays as it was.
+// A boot makes a cache in a partition that has the cache's name, and uses it at once. A partition that is in use,
+// read-only, too small or named otherwise stays as it was.
 func TestNewCacheOnALoopDevice(t *testing.T) {
 	device, whole, parts := namedDisk(t)
 	sys := namesOf(t, device, parts)
@@ -203,7 +203,7 @@ func TestNewCacheOnALoopDevice(t *testing.T) {
 	wantXFS(t, whole, parts[1:])
 }
 
-// useCacheDisk reports whether a cache has an object, and puts it there.
+// useCacheDisk reports whether a cache has an object, and then puts it there.
 func useCacheDisk(t *testing.T, c *blockapi.CacheDisk) (had bool) {
 	t.Helper()
 	size, err := c.File.Seek(0, io.SeekEnd)
@@ -227,8 +227,7 @@ func useCacheDisk(t *testing.T, c *blockapi.CacheDisk) (had bool) {
 	return had
 }
 
-// namesOf is what a kernel tells of a disk's partitions. This machine's may read no names, or none that partx told
-// it of.
+// namesOf returns the uevent files of a disk's partitions. This machine's kernel may read no names.
 func namesOf(t *testing.T, device string, parts []cache.Partition) string {
 	t.Helper()
 	files := map[string]string{}
@@ -239,7 +238,7 @@ func namesOf(t *testing.T, device string, parts []cache.Partition) string {
 	return nodekit.SysTree(t, files)
 }
 
-// wantXFS wants partitions to begin as they did.
+// wantXFS checks that partitions begin as before.
 func wantXFS(t *testing.T, whole *os.File, parts []cache.Partition) {
 	t.Helper()
 	for _, p := range parts {

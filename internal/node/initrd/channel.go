@@ -11,24 +11,23 @@ import (
 	"pando/internal/trace"
 )
 
-// Time given to the last events of init. The agent sends what is left.
+// How long init waits for its last events to be sent. The agent sends the rest.
 const (
 	switchFlush = 500 * time.Millisecond
 	rebootFlush = 5 * time.Second
 )
 
-// channel tells by which right events can be sent. The phases write it, the reporter reads it.
+// channel knows which credential can send events. The phases write it, the reporter reads it.
 type channel struct {
-	session atomic.Pointer[string] // after hello
+	session atomic.Pointer[string] // set after registration
 	network atomic.Bool            // the node has an address
-	failed  atomic.Bool            // something failed: do not wait for hello with the news
+	failed  atomic.Bool            // a phase failed: report it before registration
 }
 
-var errNoChannel = errors.New("no way to the server yet")
+var errNoChannel = errors.New("the server cannot be reached yet")
 
-// authorization is the header value that lets events through, "" while there is none. Before hello the
-// boot's token appends events too; it is used for that only when there is bad news, since a boot that goes
-// well is at hello a moment later.
+// authorization returns the header value for sending events, "" if there is none yet. Before registration the boot's
+// token can send events too. It is used only after a failure, because a good boot registers a moment later.
 func (c *channel) authorization(token string) string {
 	if s := c.session.Load(); s != nil {
 		return "Bearer " + *s
@@ -39,14 +38,14 @@ func (c *channel) authorization(token string) string {
 	return ""
 }
 
-// post sends events by the best right that there is.
+// post sends events with the best credential that it has.
 func (l *timeline) post(ctx context.Context, events []trace.Event) error {
 	auth := l.channel.authorization(l.token())
 	if auth == "" {
 		return errNoChannel
 	}
 	for i := range events {
-		events[i].Boot = l.bootID() // those of a boot medium's first phases have none
+		events[i].Boot = l.bootID() // the first events of a boot from a medium have no boot ID yet
 	}
 	req := api.ReportRequest{
 		Boot:    l.bootID(),
@@ -57,21 +56,21 @@ func (l *timeline) post(ctx context.Context, events []trace.Event) error {
 	err := l.control.Call(ctx, "/v1/node/events", auth, req, nil)
 	if control.ForGood(err) {
 		l.console.logf("%d events refused: %v", len(events), err)
-		return nil // keeping them would hold up the rest
+		return nil // keeping them would block later events
 	}
 	return err
 }
 
-// collect gets back, within a bounded time, what was being sent when the reporter was stopped.
+// collect waits, at most for limit, until the stopped reporter has put back the events that it was sending.
 func (l *timeline) collect(limit time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	l.report.Idle(ctx)
 }
 
-// flush gives the reporter a bounded time to send what it has.
+// flush sends the queued events, for at most limit.
 func (l *timeline) flush(limit time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	_ = l.report.Flush(ctx) // what is left is handed to the agent, or lost with the reboot
+	_ = l.report.Flush(ctx) // the rest is left to the agent, or lost with the reboot
 }

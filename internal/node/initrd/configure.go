@@ -17,8 +17,8 @@ import (
 	"pando/internal/trace"
 )
 
-// configure makes the root this node's: config files, the few edits, units and drop-ins in /run.
-// It returns which files it put into /run.
+// configure writes this node's settings into the root: config files, edits of the image's files, and units and
+// drop-ins in /run. It returns the files that it put into /run.
 func (g *settings) configure(
 	ctx context.Context, s *Session, lease link.Lease,
 ) (runFiles []string, text string, err error) {
@@ -36,7 +36,12 @@ func (g *settings) configure(
 			return nil, "", fmt.Errorf("lock root's password: %w", err)
 		}
 	}
-	masked, err := root.Edit("/etc/fstab", maskFstab)
+	disks := diskUnits(root)
+	_, local := maskFstab("", disks...)
+	masked, err := root.Edit("/etc/fstab", func(fstab string) (text string) {
+		text, local = maskFstab(fstab, disks...)
+		return text
+	})
 	if err != nil {
 		return nil, "", fmt.Errorf("mask lines of fstab: %w", err)
 	}
@@ -44,14 +49,14 @@ func (g *settings) configure(
 		return nil, "", fmt.Errorf("mask lines of crypttab: %w", err)
 	}
 	files := append(withResolver(s.Assignment.Files, lease), s.Answer.Secrets...)
-	run, err := rootdir.Open("/") // where /run still is
+	run, err := rootdir.Open("/") // the initramfs's root, which still has /run
 	if err != nil {
 		return nil, "", err
 	}
 	defer run.Close()
 	problems := s.Assignment.Problems
 	units := g.unitFiles(lease.Interface, s.Assignment.RebootAfter)
-	for _, f := range slices.Concat(files, units, extensionFiles(extensions.On)) {
+	for _, f := range slices.Concat(files, units, maskUnits(disks, local), extensionFiles(extensions.On)) {
 		to := root
 		if strings.HasPrefix(f.Path, "/run/") {
 			to = run
@@ -65,9 +70,9 @@ func (g *settings) configure(
 		}
 	}
 	for _, old := range lacking(g.stale, runFiles) {
-		_ = os.Remove(old) // of the boot before; it may be gone
+		_ = os.Remove(old) // a file of the previous boot; it may be gone
 	}
-	_ = os.Remove("/run/pando-booted") // that boot's too
+	_ = os.Remove("/run/pando-booted") // also of the previous boot
 	for _, p := range problems {
 		g.timeline.event(trace.Event{Stage: trace.Config, Kind: trace.Info, Message: "without " + p,
 			Hint: "`pando config render` shows what a node gets, `pando node sync` brings it to a running one"})
@@ -79,7 +84,7 @@ func (g *settings) configure(
 	return runFiles, message + extendedText(extensions), nil
 }
 
-// leaving is what the agent has to know of a boot.
+// leaving is what leaveSession writes for the agent.
 type leaving struct {
 	runFiles []string
 	session  *Session
@@ -89,7 +94,7 @@ type leaving struct {
 	kept     *rundir.KeptMark
 }
 
-// leaveSession leaves it.
+// leaveSession writes the session file for the agent.
 func (g *settings) leaveSession(x leaving) error {
 	cfg, as := g.timeline.config, &x.session.Assignment
 	s := rundir.Session{Boot: g.timeline.bootID(), Node: as.Node, MAC: nodeMAC(cfg, x.lease), Version: as.Version,
@@ -102,7 +107,7 @@ func (g *settings) leaveSession(x leaving) error {
 	return rundir.WriteJSON(rundir.Dir, rundir.SessionName, 0o600, s)
 }
 
-// lacking are the items of a list that another has not.
+// lacking returns the items of list that other does not have.
 func lacking(list, other []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(other, s) })
 }

@@ -11,22 +11,23 @@ import (
 	"pando/internal/trace"
 )
 
-// Levels of the kernel's log. A failure is "critical" so that it is seen with `quiet` too.
+// Levels of the kernel's log. Failures are critical, so that they are shown with `quiet` too.
 const (
 	logCritical = 2
 	logNotice   = 5
 )
 
-// console writes to the kernel's log: that is on every console, in dmesg, and later in the image's journal.
+// console writes to the kernel's log, which is shown on every console, in dmesg, and later in the image's journal.
 type console struct {
 	kmsg io.Writer
-	// direct is where failures go as well when the log level is so low that the kernel would hide them.
+	// direct receives failures too if the log level is so low that the kernel would hide them.
 	direct io.Writer
 }
 
-// openConsole sets the kernel's log up so that no line of ours is dropped. It works, silently, without one.
+// openConsole sets the kernel's log up so that it drops none of init's lines. Without /dev/kmsg the console is
+// silent.
 func openConsole() *console {
-	// The line end is part of what the kernel wants here; without it the write is refused.
+	// The kernel refuses the write without the line end.
 	_ = os.WriteFile("/proc/sys/kernel/printk_devkmsg", []byte("on\n"), 0o644)
 	c := &console{kmsg: io.Discard}
 	if f, err := os.OpenFile("/dev/kmsg", os.O_WRONLY, 0); err == nil {
@@ -40,7 +41,7 @@ func openConsole() *console {
 	return c
 }
 
-// hidden tells from /proc/sys/kernel/printk whether critical lines stay off the console.
+// hidden reports, from the content of /proc/sys/kernel/printk, whether critical lines are not shown on the console.
 func hidden(printk string) bool {
 	f := strings.Fields(printk)
 	if len(f) == 0 {
@@ -61,14 +62,14 @@ func (c *console) print(level int, text string) {
 
 func (c *console) logf(format string, args ...any) { c.print(logNotice, fmt.Sprintf(format, args...)) }
 
-// show prints an event of a phase. What is begun is not worth a line; how it ended is.
+// show prints an event of a phase, but not the beginning of a phase.
 func (c *console) show(e trace.Event, took time.Duration) {
 	if text, level := describe(e, took); text != "" {
 		c.print(level, text)
 	}
 }
 
-// describe is the text of an event for a person at the machine.
+// describe returns the text of an event for a person at the machine, and its log level.
 func describe(e trace.Event, took time.Duration) (string, int) {
 	var b strings.Builder
 	level := logNotice

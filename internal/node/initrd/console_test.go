@@ -30,7 +30,7 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// With `quiet loglevel=1` the kernel shows nothing; a failure goes to the console itself then.
+// With `quiet loglevel=1` the kernel shows nothing, so a failure is written to the console itself.
 func TestConsoleIsNeverSilent(t *testing.T) {
 	if !hidden("1 4 1 7\n") || !hidden("2\t4\t1\t7") || hidden("4 4 1 7") || hidden("") {
 		t.Error("the log level is read wrongly")

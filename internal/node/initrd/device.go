@@ -32,7 +32,7 @@ func (d *rootDevice) attachDevice(ctx context.Context, s *Session, v *Verified, 
 	r, as := v.Manifest.Root, &s.Assignment
 	config := blockapi.Config{Index: r.Index, Size: r.Size, ChunkSize: r.ChunkSize, Pack: v.Pack,
 		Servers: as.Servers, Stores: as.Stores, Network: lease.Network(), Device: d.at.device}
-	if as.Swarm != nil { // the node shares its boot pack
+	if as.Swarm != nil { // the group lets nodes share their boot packs
 		config.Swarm = bootfiles.SwarmConfig(as.Swarm, v.Sources)
 	}
 	if config.Swarm != nil {
@@ -40,7 +40,7 @@ func (d *rootDevice) attachDevice(ctx context.Context, s *Session, v *Verified, 
 	}
 	cached := d.useCache(ctx, hardware.Sysfs, s, &config)
 	if config.Pending != nil {
-		defer config.Pending.File.Close() // the daemons have their own
+		defer config.Pending.File.Close() // the daemons have their own copy
 	}
 	start := blockapi.Start{
 		Dir:    d.at.block,
@@ -57,15 +57,14 @@ func (d *rootDevice) attachDevice(ctx context.Context, s *Session, v *Verified, 
 	if err := d.device.Ready(ctx); err != nil {
 		return "", fmt.Errorf("attach the root device: %w", err)
 	}
-	if d.at.device > 0 { // the supervisor could not: there was no such device before
+	if d.at.device > 0 { // the supervisor could not do it: only nbd0 exists before it is attached
 		blockapi.ShortenTimeout(d.at.device)
 	}
 	blockapi.ReadLittleAhead(d.at.device)
 	return fmt.Sprintf("%s, %d MB%s", d.at.node(), r.Size/1e6, cached), nil
 }
 
-// mountRoot mounts the root read-only and puts the overlay over it. Both are unmounted again when something
-// fails, so that the next attempt starts clean.
+// mountRoot mounts the root read-only and the overlay over it. Each attempt first unmounts what an earlier one left.
 func (w *rootMount) mountRoot(ctx context.Context, s *Session, v *Verified) (Root, string, error) {
 	for _, d := range []string{w.at.upper, w.at.root} {
 		if err := rootdir.MountPoint(d); err != nil {
@@ -78,7 +77,7 @@ func (w *rootMount) mountRoot(ctx context.Context, s *Session, v *Verified) (Roo
 			return Root{}, "", err
 		}
 	}
-	w.lowered = false // the overlay holds it from here on
+	w.lowered = false // from here on the overlay holds the lower mount
 	as := &s.Assignment
 	writes, text, err := w.writable().Mount(ctx, as.WriteLayer, as.WriteLimit, as.Version)
 	if err != nil {
@@ -87,7 +86,7 @@ func (w *rootMount) mountRoot(ctx context.Context, s *Session, v *Verified) (Roo
 	return Root{writes}, kind + ", writable " + text, nil
 }
 
-// mountLower mounts the verified, read-only root by itself.
+// mountLower mounts the verified, read-only root.
 func (w *rootMount) mountLower(kind string) error {
 	if err := rootdir.MountPoint(w.at.lower); err != nil {
 		return err
@@ -98,18 +97,18 @@ func (w *rootMount) mountLower(kind string) error {
 	return nil
 }
 
-// Writable makes the root writable: it mounts what takes the node's writes, and an overlay over both.
+// Writable makes the root writable: it mounts the write layer, and an overlay of root and write layer.
 type Writable interface {
 	Mount(ctx context.Context, want, limit string, version fleet.Digest) (used, text string, err error)
 }
 
-// Parts are what a boot needs of other rooms.
+// Parts are the parts of a boot that other packages implement.
 type Parts struct {
-	// RunFiles are the files in /run that tell the image's programs of Pando; nic is the index of the root's adapter,
-	// rebootAfter the time after which emergency mode is ended.
+	// RunFiles returns the files in /run that adapt the image's programs to Pando. nic is the interface index of the
+	// root's adapter. After rebootAfter in emergency mode the node reboots.
 	RunFiles func(nic int, rebootAfter time.Duration) []fleet.File
-	// Writable is for three mount points: the read-only root, what is written, and the overlay. findDisk returns the
-	// device that look finds, and waits for drivers.
+	// Writable returns the Writable for three mount points: the read-only root, the write layer, and the overlay.
+	// findDisk waits for drivers of disks, and returns the device that look finds.
 	Writable func(
 		lower, upper, root string,
 		findDisk func(ctx context.Context, look func() string) (string, error),
@@ -117,7 +116,7 @@ type Parts struct {
 	) Writable
 }
 
-// writable is the same for all attempts of a boot.
+// writable returns the boot's Writable, the same at all attempts.
 func (w *rootMount) writable() Writable {
 	if w.writeLayer == nil {
 		w.writeLayer = w.newWritable()

@@ -18,11 +18,11 @@ import (
 	"pando/internal/problem"
 )
 
-// A disk that never answers keeps no boot: neither while it is looked for, nor when it is opened.
+// A disk that never answers does not block a boot, neither during the search nor when it is opened.
 func TestDiskThatNeverAnswers(t *testing.T) {
 	const wait = 50 * time.Millisecond
 	sys, dev := nodekit.SysTree(t, map[string]string{"class/block/sda/size": "1000000"}), t.TempDir()
-	fifo := filepath.Join(dev, "sda") // whoever opens it waits for one that writes
+	fifo := filepath.Join(dev, "sda") // open blocks until there is a writer
 	if err := unix.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestDiskThatNeverAnswers(t *testing.T) {
 		problem.HintOf(err) == "" {
 		t.Errorf("a disk that is opened: %v", err)
 	}
-	// Both who wait for it are let go.
+	// Release both goroutines that wait for it.
 	w, err := os.OpenFile(fifo, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -50,11 +50,11 @@ func TestDiskThatNeverAnswers(t *testing.T) {
 	w.Close()
 }
 
-// Nor does one that answers no more while something is kept on it.
+// A disk that stops answering while records are written does not block the boot either.
 func TestRecordsOnADiskThatStops(t *testing.T) {
 	const wait = 200 * time.Millisecond
 	disk := cachekit.NewDisk(t)
-	m := cacheMachine("..") // of /dev
+	m := cacheMachine("..") // relative to /dev
 	m.cacheDisk.diskWait = wait
 	m.cacheDisk.disks.name += disk.Name
 	stops := make(chan struct{})

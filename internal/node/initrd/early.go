@@ -15,11 +15,12 @@ import (
 	"pando/internal/rundir"
 )
 
-// panicSeconds makes the kernel reboot if init dies in a way that Go cannot catch.
+// panicSeconds is how long after a panic the kernel reboots. The kernel panics if init dies in a way that Go cannot
+// catch.
 const panicSeconds = "60"
 
-// runOptions are those of /run. What is in it is the system's, and where the kernel can, since Linux 6.4, it is not
-// swapped out: swap space may be on a server that is away. An older kernel logs an error when it is told so.
+// runOptions returns the mount options of /run for a kernel release. Since Linux 6.4 /run is not swapped out
+// (noswap), because swap space may be on a server that is down. Older kernels log an error for the option.
 func runOptions(release string) string {
 	const options = "mode=0755,size=20%"
 	major, rest, _ := strings.Cut(release, ".")
@@ -32,14 +33,15 @@ func runOptions(release string) string {
 	return options + ",noswap"
 }
 
-// kernelRelease is the release of the kernel that runs, "" if it does not say.
+// kernelRelease returns the release of the running kernel.
 func kernelRelease() string {
 	var uts unix.Utsname
-	_ = unix.Uname(&uts) // without it the field is empty
+	_ = unix.Uname(&uts) // on an error the field stays empty
 	return unix.ByteSliceToString(uts.Release[:])
 }
 
-// early mounts what every phase needs and puts the program where it outlives the initramfs.
+// early mounts the file systems that every phase needs, and copies the program to /run, where it survives the
+// initramfs.
 func early() error {
 	unix.Umask(0)
 	mounts := []struct {
@@ -50,7 +52,7 @@ func early() error {
 		{"devtmpfs", "/dev", "devtmpfs", unix.MS_NOSUID, "mode=0755"},
 		{"proc", "/proc", "proc", unix.MS_NOSUID | unix.MS_NOEXEC | unix.MS_NODEV, ""},
 		{"sysfs", "/sys", "sysfs", unix.MS_NOSUID | unix.MS_NOEXEC | unix.MS_NODEV, ""},
-		// As systemd would mount it; it keeps what it finds. Programs must run from it: ours do.
+		// With systemd's options: systemd keeps an existing mount. No noexec: the daemons run from it.
 		{"tmpfs", "/run", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, runOptions(kernelRelease())},
 	}
 	for _, x := range mounts {

@@ -8,8 +8,8 @@ import (
 	"pando/internal/rootdir"
 )
 
-// extensionFiles have systemd-sysext started early, and systemd look at its units again when it has laid extensions
-// over the root. They are there in each boot: extensions may come later.
+// extensionFiles returns units that start systemd-sysext early, and reload systemd's units and start those of the
+// extensions after it has laid them over the root. Without extensions there are none.
 func extensionFiles(on []extension.Attached) []fleet.File {
 	if len(on) == 0 {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"pando/internal/extension"
 )
 
-// Units that an extension wants are started by systemd-sysext's unit, which only a boot with extensions has.
+// The unit of systemd-sysext starts the units that an extension enables. Only a boot with extensions has the drop-in.
 func TestExtensionFiles(t *testing.T) {
 	if files := extensionFiles(nil); len(files) != 0 {
 		t.Errorf("without extensions: %v", files)

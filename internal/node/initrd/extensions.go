@@ -11,8 +11,8 @@ import (
 	"pando/internal/trace"
 )
 
-// extend attaches the extensions of this boot, before its services start; systemd-sysext lays them over the root.
-// What cannot be attached is told, and the boot goes on without.
+// extend attaches the extensions of this boot before its services start. systemd-sysext lays them over the root
+// later. An extension that cannot be attached is reported, and the boot goes on without it.
 func (g *settings) extend(ctx context.Context, s *Session, lease link.Lease) (state extension.State, err error) {
 	as := &s.Assignment
 	if len(as.Extensions) == 0 || s.Offline != nil || g.at.device > 0 {
@@ -48,7 +48,7 @@ func (g *settings) extend(ctx context.Context, s *Session, lease link.Lease) (st
 	return state, rundir.WriteJSON(rundir.Dir, extension.StateName, 0o600, state)
 }
 
-// extendedText is what to say of them.
+// extendedText returns the end of the phase's message, which names the attached extensions.
 func extendedText(state extension.State) string {
 	var names []string
 	for _, x := range state.On {

@@ -14,29 +14,29 @@ import (
 	"pando/internal/kmod"
 )
 
-// diskSet is the driver set that a node is sent when its group has its cache or its write layer on a disk.
+// diskSet is the driver set that the server sends if the group has its cache or its write layer on a disk.
 const diskSet = "disk"
 
-// Bounds of looking for the cache's disk. It goes on beside the boot, which waits for link and address anyway.
+// Bounds of the search for the cache disk. It runs beside the boot, which waits for link and address anyway.
 const (
 	diskPoll  = 50 * time.Millisecond
-	diskQuiet = 3 * time.Second  // without a new device: there is none. USB takes two
-	diskFor   = 15 * time.Second // altogether
+	diskQuiet = 3 * time.Second  // without a new device the search ends; USB takes two seconds
+	diskFor   = 15 * time.Second // in all
 )
 
-// diskWait is how much longer a boot waits for a disk once it needs it: for it to be found, and then for each thing
-// that it is asked.
+// diskWait is how long a boot waits for the disk once it needs it: until the disk is found, and then for each request
+// to it.
 const diskWait = 5 * time.Second
 
-// diskFinder looks for the disk that was prepared as the node's cache.
+// diskFinder searches for the disk that was prepared as the node's cache.
 type diskFinder struct {
 	done chan struct{}
 	once sync.Once
-	name string // of the block device; "": none
+	name string // name of the block device, such as "sda1"; "": none
 	err  error
 }
 
-// findDisk begins to look, if the server sent drivers of disks; asked again, it does nothing.
+// findDisk starts the search, if the server sent drivers of disks. Later calls do nothing.
 func (k *cacheDisk) findDisk(ctx context.Context) {
 	if _, err := os.Stat(filepath.Join(kmod.DriverSets, diskSet+".json")); err != nil {
 		return
@@ -62,7 +62,7 @@ func (k *cacheDisk) findDisk(ctx context.Context) {
 	})
 }
 
-// begin looks beside the boot: a disk that is broken keeps whoever opens it, for minutes or for ever.
+// begin searches in the background, because opening a broken disk may block for minutes or for ever.
 func (f *diskFinder) begin(look func() (string, error)) {
 	go func() {
 		defer close(f.done)
@@ -70,7 +70,7 @@ func (f *diskFinder) begin(look func() (string, error)) {
 	}()
 }
 
-// diskLoader loads drivers of disks beside those that are loaded.
+// diskLoader returns a loader for all driver sets that knows the modules that are loaded already.
 func (d *drivers) diskLoader() (*kmod.Loader, error) {
 	index, err := kmod.ReadIndex(kmod.DriverSets, "")
 	if err != nil {
@@ -83,7 +83,7 @@ func (d *drivers) diskLoader() (*kmod.Loader, error) {
 	return loader, nil
 }
 
-// look loads drivers by what the machine has, until a disk is found or nothing new has appeared for a while.
+// look loads drivers for the machine's devices until find returns a disk or no new device has appeared for a while.
 func look(ctx context.Context, loader *kmod.Loader, find func() string) (string, error) {
 	begun, changed, devices := time.Now(), time.Now(), -1
 	for {
@@ -104,7 +104,7 @@ func look(ctx context.Context, loader *kmod.Loader, find func() string) (string,
 	}
 }
 
-// over is closed when it was looked everywhere; f may be nil: nobody looks.
+// over returns a channel that is closed when the search has ended. f may be nil: the channel is nil then.
 func (f *diskFinder) over() <-chan struct{} {
 	if f == nil {
 		return nil
@@ -112,7 +112,7 @@ func (f *diskFinder) over() <-chan struct{} {
 	return f.done
 }
 
-// ended reports whether it was looked everywhere.
+// ended reports whether the search has ended.
 func (f *diskFinder) ended() bool {
 	select {
 	case <-f.done:
@@ -122,13 +122,13 @@ func (f *diskFinder) ended() bool {
 	}
 }
 
-// none reports whether there is no disk for sure; f may be nil.
+// none reports whether it is certain that there is no disk. f may be nil.
 func (f *diskFinder) none() bool { return f == nil || f.ended() && f.name == "" }
 
-// found reports whether there is one for sure; f may be nil.
+// found reports whether it is certain that there is a disk. f may be nil.
 func (f *diskFinder) found() bool { return f != nil && f.ended() && f.name != "" }
 
-// wait waits until it was looked everywhere, for a while.
+// wait waits until the search has ended. It returns an error after the time most.
 func (f *diskFinder) wait(ctx context.Context, most time.Duration) error {
 	enough := time.NewTimer(most)
 	defer enough.Stop()
@@ -142,8 +142,8 @@ func (f *diskFinder) wait(ctx context.Context, most time.Duration) error {
 	}
 }
 
-// findDevice returns the device that find finds, "" for none. It waits for the drivers of disks, as a boot without a
-// cache's disk does not, and then looks once more, because the cache may have been found before.
+// findDevice returns the device that find finds, "" if there is none. It waits for the drivers of disks, and then
+// searches once more, because the first search ends as soon as it has found the cache.
 func (k *cacheDisk) findDevice(ctx context.Context, find func() string) (string, error) {
 	name := find()
 	if name != "" || k.disks == nil {
@@ -151,7 +151,7 @@ func (k *cacheDisk) findDevice(ctx context.Context, find func() string) (string,
 	}
 	err := k.disks.wait(ctx, k.diskWait)
 	if err != nil {
-		err = k.disks.wait(ctx, k.diskWait) // USB takes its time
+		err = k.disks.wait(ctx, k.diskWait) // USB takes longer
 	}
 	if err != nil {
 		return "", err

@@ -40,7 +40,7 @@ func Run(release string, parts Parts) int {
 	return 1
 }
 
-// boot runs the phases. It returns when the boot is stuck; when all goes well the image's init replaces it.
+// boot runs the phases and then the image's init. It returns only if the boot is stuck.
 func (m *machine) boot() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -60,11 +60,11 @@ func (m *machine) boot() {
 			Hint: "the image's init does not start: is it for this architecture, and complete?"})
 		time.Sleep(finalDelay)
 	}
-	cancel() // a report that hangs would hold up the last one
+	cancel() // a hanging report would delay the last one
 	l.flush(rebootFlush)
 }
 
-// assigned is what hello brought, without content before.
+// assigned returns the assignment, empty before registration.
 func (l *timeline) assigned() fleet.Assignment {
 	if a := l.assignment.Load(); a != nil {
 		return *a
@@ -72,7 +72,7 @@ func (l *timeline) assigned() fleet.Assignment {
 	return fleet.Assignment{}
 }
 
-// event stamps an event, prints it and queues it for the server.
+// event completes an event, prints it and queues it for the server.
 func (l *timeline) event(e trace.Event) {
 	e.Boot, e.MAC, e.Node = l.bootID(), l.config.MAC, l.assigned().Node
 	e.Offset = time.Since(l.started)
@@ -87,7 +87,7 @@ func (l *timeline) event(e trace.Event) {
 	}
 }
 
-// took is for how long the stage of an event has been worked on.
+// took returns how long the stage of an event has been running.
 func (l *timeline) took(e trace.Event) time.Duration {
 	l.telling.Lock()
 	defer l.telling.Unlock()
@@ -100,7 +100,7 @@ func (l *timeline) took(e trace.Event) time.Duration {
 	return e.Offset
 }
 
-// received is what the block daemon has got so far, by source; nil before there is one.
+// received returns the bytes that the block daemon has received, by source. It returns nil before there is a daemon.
 func (d *rootDevice) received() map[string]int64 {
 	if d.device == nil {
 		return nil
@@ -109,7 +109,7 @@ func (d *rootDevice) received() map[string]int64 {
 	defer cancel()
 	s, err := blockapi.Client{Socket: filepath.Join(d.at.block, blockapi.Socket)}.Status(ctx, 0)
 	if err != nil {
-		return nil // the agent tells later; a boot does not wait for figures
+		return nil // the agent reports them later; a boot does not wait for figures
 	}
 	return s.Bytes
 }
@@ -145,14 +145,15 @@ func (l *timeline) rebootAfter() time.Duration {
 	return l.config.RebootAfter
 }
 
-// giveUp is for what cannot be reported, because it comes before the server is known.
+// giveUp prints a failure and reboots. It is for failures before the server is known, which cannot be reported.
 func (l *timeline) giveUp(what string, err error) {
 	l.console.print(logCritical, fmt.Sprintf("init FAILED to %s\n  what:  %v\n  to do: the initramfs that the "+
 		"server sent is not whole; look at the server's log\n  now:   rebooting in %s", what, err, finalDelay))
 	l.reboot(finalDelay)
 }
 
-// reboot restarts the machine, after a time in which a person can read why, unless it must never be.
+// reboot restarts the machine after a time in which a person can read the reason. If the node must never reboot by
+// itself, reboot never returns.
 func (l *timeline) reboot(after time.Duration) {
 	time.Sleep(after)
 	for l.rebootAfter() < 0 {
@@ -162,5 +163,5 @@ func (l *timeline) reboot(after time.Duration) {
 	l.console.print(logCritical, "rebooting")
 	unix.Sync()
 	_ = unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)
-	select {} // the kernel restarts the machine under us
+	select {} // the kernel is about to restart the machine
 }

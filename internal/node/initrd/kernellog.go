@@ -9,10 +9,11 @@ import (
 	"pando/internal/trace"
 )
 
-// kernelLogMost is how much of the kernel's log goes with the report of a failure.
+// kernelLogMost is how many bytes of the kernel's log are sent with a failure.
 const kernelLogMost = 8 << 10
 
-// kernelLog is the end of the kernel's log, if a stage failed: what is on the screen then. It is "" otherwise.
+// kernelLog returns the end of the kernel's log, which is what the screen shows, if one of the events is a failure.
+// Otherwise it returns "".
 func kernelLog(events []trace.Event) string {
 	if !slices.ContainsFunc(events, func(e trace.Event) bool { return e.Kind == trace.Fail }) {
 		return ""
@@ -20,7 +21,7 @@ func kernelLog(events []trace.Event) string {
 	buf := make([]byte, kernelLogMost)
 	n, err := unix.Klogctl(unix.SYSLOG_ACTION_READ_ALL, buf)
 	if err != nil {
-		return "" // the failure itself is told
+		return "" // the failure is reported without it
 	}
 	return strings.ToValidUTF8(string(buf[:n]), "")
 }

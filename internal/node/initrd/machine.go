@@ -18,8 +18,8 @@ import (
 	"pando/internal/trace"
 )
 
-// machine is one boot: the parts that its phases are made of. A part keeps what its own phase needs when it is tried
-// again. What later phases need, a phase returns, and the list of phases passes it on.
+// machine is one boot: the parts that its phases use. A part keeps the state that its own phase needs at another
+// attempt. The result of a phase goes to later phases through the list of phases.
 type machine struct {
 	timeline     *timeline
 	drivers      *drivers
@@ -33,7 +33,7 @@ type machine struct {
 	settings     *settings
 }
 
-// newMachine is a boot that begins now.
+// newMachine returns a boot that begins now.
 func newMachine(release string, at places, parts Parts) *machine {
 	l := &timeline{
 		release: release,
@@ -65,112 +65,114 @@ func newMachine(release string, at places, parts Parts) *machine {
 	}
 }
 
-// timeline reports what the phases do: on the console, and to the server as soon as there is a way to it. It knows who
-// the node is in this boot.
+// timeline reports the phases on the console, and to the server once it can be reached. It knows the node's identity
+// in this boot.
 type timeline struct {
 	release string
-	started time.Time     // zero of the offsets
-	origin  time.Duration // the same on CLOCK_MONOTONIC, for the agent
+	started time.Time     // offset 0 of the timeline
+	origin  time.Duration // the same moment on CLOCK_MONOTONIC, for the agent
 	console *console
 	report  *control.Reporter
 	config  api.BootConfig
 	control *control.Client
 	channel channel
 
-	begin      atomic.Pointer[api.BeginResponse] // of a boot medium, when a server answered
+	begin      atomic.Pointer[api.BeginResponse] // of a boot from a medium, once a server answered
 	assignment atomic.Pointer[fleet.Assignment]  // once the node has registered
 
-	telling sync.Mutex                // of begun: the search for the cache's disk reports beside the phases
-	begun   map[trace.Stage]time.Time // for the console
+	telling sync.Mutex                // guards begun, because the search for the cache disk reports in the background
+	begun   map[trace.Stage]time.Time // when each stage began
 
-	received func() map[string]int64 // bytes that the root's device received, by source
+	received func() map[string]int64 // bytes that the root's device has received, by source
 }
 
-// drivers loads kernel modules until the adapter that booted is there.
+// drivers loads kernel modules until the adapter that the firmware booted from appears.
 type drivers struct {
 	cmd      kmod.CommandLine
-	modules  *kmod.Loader              // nil: none were loaded yet
-	findDisk func(ctx context.Context) // begins to look for the cache's disk, whose drivers are loaded beside
+	modules  *kmod.Loader              // nil: none loaded yet
+	failed   error                     // why drivers of devices could not be loaded
+	findDisk func(ctx context.Context) // starts the background search for the cache disk
 
 	timeline *timeline
 }
 
-// network waits for a link, and gets an address.
+// network waits for a link and gets an address.
 type network struct {
-	lease    link.Lease // the one at work; without an address: none yet
+	lease    link.Lease // the lease in use; without an address: none yet
 	lastBoot findLastBoot
 
 	timeline *timeline
 }
 
-// findLastBoot returns what a machine with such adapters may boot without a server; nil: it has to go on looking for
-// one.
+// findLastBoot returns a kept boot that a machine with these adapters may repeat without a server. It returns nil if
+// there is none, or if it is too early to give up on a server.
 type findLastBoot func(ctx context.Context, adapters []link.NIC) *lastboot.Boot
 
-// registration redeems the boot's token for a session and an assignment.
+// registration exchanges the boot's token for a session and an assignment.
 type registration struct {
-	nonce    string          // with which it may be sent again when its answer was lost
-	session  *Session        // once it is redeemed
-	known    *fleet.Hardware // of a machine that runs: what it was when it started; nil: it is read
+	nonce    string          // identifies a repeated request whose answer was lost
+	session  *Session        // nil before registration
+	known    *fleet.Hardware // before a soft reboot: the hardware as read when the machine started; nil: read it
 	lastBoot findLastBoot
 
 	timeline *timeline
 }
 
-// fallback boots a machine that was started from its boot medium without a server, as it booted before.
+// fallback repeats the last boot on a machine that started from its boot medium and finds no server.
 type fallback struct {
-	offline *lastboot.Boot   // what it boots; nil: it needs a server
-	told    sync.Once        // logs once why it needs one
-	kept    *rundir.KeptMark // where the agent notes that this boot came up; nil: nowhere
+	offline *lastboot.Boot   // the boot to repeat; nil: the machine needs a server
+	told    sync.Once        // logs once why the machine needs a server
+	kept    *rundir.KeptMark // where the agent records that this boot came up; nil: nowhere
 
 	timeline  *timeline
-	cacheDisk *cacheDisk // which has the records of boots
+	cacheDisk *cacheDisk // has the records of boots
 }
 
-// version fetches and verifies the description of the assigned version, and the map of its boot pack.
+// version fetches and verifies the assigned version's manifest and the map of its boot pack.
 type version struct {
 	timeline *timeline
 }
 
-// cacheDisk finds the disk of the node's cache, beside the phases.
+// cacheDisk finds the disk of the node's cache, in the background.
 type cacheDisk struct {
-	diskWait time.Duration // see the constant
-	disks    *diskFinder   // nil: the group has nothing on a disk
-	cache    *cacheSearch  // nil: the group has no cache on a disk, or the root is not to be attached yet
-	// closed when the daemons got the cache's disk, or know that there is none; nil: they were started with it
+	diskWait time.Duration // the constant diskWait, or less in tests
+	disks    *diskFinder   // nil: the group uses no disk
+	cache    *cacheSearch  // nil: no cache on a disk, or the root is not attached yet
+	// closed when the daemons got the cache disk, or know that there is none; nil: they were started with the disk
 	handed  chan struct{}
-	running bool // the machine boots from what runs on it, and looks for no disks
+	running bool // a soft reboot: do not search for disks
 
 	timeline *timeline
-	loader   func() (*kmod.Loader, error) // of drivers of disks
+	loader   func() (*kmod.Loader, error) // for the drivers of disks
 }
 
 // rootDevice starts the daemons behind the root's block device.
 type rootDevice struct {
 	at     places
-	cgroup string            // of the daemons; "": this process's
-	device *blockapi.Process // nil: none was started yet
-	// completes a configuration by the node's cache, and says what of it is worth telling
+	cgroup string            // control group of the daemons; "": that of this process
+	device *blockapi.Process // nil: not started yet
+	// adds the node's cache to a configuration, and returns the end of the phase's message
 	useCache func(ctx context.Context, sys string, s *Session, c *blockapi.Config) string
 
 	timeline *timeline
 }
 
-// rootMount mounts the root and what takes the node's writes.
+// rootMount mounts the root and its write layer.
 type rootMount struct {
 	at          places
-	lowered     bool // the read-only root is mounted by itself
+	lowered     bool // the read-only root is mounted without an overlay
 	newWritable func() Writable
-	writeLayer  Writable // nil: none was tried yet
+	writeLayer  Writable // nil: not tried yet
 }
 
-// settings makes the root this node's: config files, extensions, units, and what the agent has to know.
+// settings writes what makes the root this node's: config files, extensions, units, and the session file for the
+// agent.
 type settings struct {
 	at        places
-	cgroup    string // of the daemons of extensions; "": this process's
+	cgroup    string // control group of the extensions' daemons; "": that of this process
 	unitFiles func(nic int, rebootAfter time.Duration) []fleet.File
-	former    []rundir.FormerRoot // roots that this one replaces
-	stale     []string            // files in /run of the boot before, which this one may not have
+	former    []rundir.FormerRoot // previous roots, which the agent detaches later
+	stale     []string            // files in /run of the previous boot; those that this boot does not have are removed
 
 	timeline *timeline
 }

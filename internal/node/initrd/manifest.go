@@ -20,7 +20,7 @@ import (
 	"pando/internal/trace"
 )
 
-// startSources are where the root's start is asked for.
+// startSources returns the sources of the root's bootstrap files.
 func startSources(
 	ctx context.Context, client *http.Client, as fleet.Assignment, lease link.Lease,
 ) []bootfiles.Source {
@@ -28,7 +28,7 @@ func startSources(
 	return bootfiles.Sources(ctx, client, as, as.Pack, n.PrefixLength())
 }
 
-// peerFailed tells that a peer did not send what it should have: somebody else is asked.
+// peerFailed reports that a peer did not send a valid file. The caller tries the next source.
 func (v *version) peerFailed(as fleet.Assignment, s bootfiles.Source, err error) {
 	bootfiles.ReportCorrupt(as.Servers, s, err)
 	v.timeline.event(
@@ -41,15 +41,15 @@ func (v *version) peerFailed(as fleet.Assignment, s bootfiles.Source, err error)
 	)
 }
 
-// usePack gets the map of the assigned boot pack into got, and returns what to say of it, "" when none was assigned. A
-// boot whose pack cannot be had goes on without.
+// usePack fetches the map of the assigned boot pack into got. It returns the end of the phase's message, "" if no
+// pack is assigned. A boot goes on without a pack that cannot be fetched.
 func (v *version) usePack(ctx context.Context, client *http.Client, as fleet.Assignment, got *Verified) string {
 	ref := as.Pack
 	if ref == nil {
 		return ""
 	}
 	f := bootfiles.Pack{Ref: *ref, Version: as.Version, Keys: v.packKeys(as, got.Manifest),
-		Failed: func(s bootfiles.Source, err error) { // nor is it asked for what is read next
+		Failed: func(s bootfiles.Source, err error) { // do not use the peer for later requests
 			got.Sources = slices.DeleteFunc(slices.Clone(got.Sources), func(x bootfiles.Source) bool { return x == s })
 			v.peerFailed(as, s, err)
 		}}
@@ -63,8 +63,8 @@ func (v *version) usePack(ctx context.Context, client *http.Client, as fleet.Ass
 	return fmt.Sprintf(", boot pack %d of %.1f MB", p.Sequence, float64(p.StoredSize())/1e6)
 }
 
-// fetchManifest gets the description of the assigned version. Neither digest nor signature depends on who
-// sends it, so any server will do.
+// fetchManifest fetches and verifies the manifest of the assigned version. Digest and signature do not depend on the
+// sender, so any source will do.
 func (v *version) fetchManifest(ctx context.Context, s *Session, lease link.Lease) (*Verified, string, error) {
 	if s.Offline != nil {
 		got, text := v.offlineManifest(s.Offline)
@@ -100,12 +100,12 @@ func (v *version) fetchManifest(ctx context.Context, s *Session, lease link.Leas
 	}
 }
 
-// trust is whose signatures count: those of the trust cpio but for the ones that the assignment revokes.
+// trust returns the keys whose signatures count: those of the trust cpio without those that the assignment revokes.
 func trust(cfg api.BootConfig, as fleet.Assignment) image.Trust {
 	return image.Trust{Keys: cfg.TrustKeys, Revoked: as.RevokedKeys}
 }
 
-// offlineManifest is the manifest of the last boot, and its boot pack.
+// offlineManifest returns the manifest and the boot pack of a kept boot.
 func (v *version) offlineManifest(b *lastboot.Boot) (*Verified, string) {
 	got := &Verified{Manifest: b.Man}
 	if ref := b.As.Pack; ref != nil && len(b.Pack) > 0 {
@@ -117,7 +117,7 @@ func (v *version) offlineManifest(b *lastboot.Boot) (*Verified, string) {
 	return got, fmt.Sprintf("%s, %d MB root, as kept, signature good", b.As.Version.Short(), b.Man.Root.Size/1e6)
 }
 
-// packKeys are the keys that may sign the boot pack of a version.
+// packKeys returns the keys that may sign a version's boot pack.
 func (v *version) packKeys(as fleet.Assignment, man image.Manifest) []string {
 	t := trust(v.timeline.config, as)
 	if man.PackKey != "" {
@@ -139,13 +139,13 @@ func (v *version) manifestHint(errs []error) string {
 		return "a revoked key signed this version and no other did: give the group another version, or build it again"
 	case errors.Is(all, image.ErrWrongSignature) && v.timeline.config.Medium != "":
 		return "this version is not signed by a key that this boot medium trusts; it may be older than the site's " +
-			"keys: make it anew with `pando media create`"
+			"keys: make it again with `pando media create`"
 	case errors.Is(all, image.ErrWrongSignature), errors.Is(all, image.ErrUnsigned):
 		return "this version is not signed by a key that the site trusts: `pando image list`, build it on this " +
 			"server or add its key"
 	case lost > 0 && lost < len(errs):
-		return "who answers does not have this version, and it cannot be had from the others: does `pando serve` run " +
-			"there, and is its port 8480 open? The node takes it from whoever has it first"
+		return "the servers that answer do not have this version, and the others do not answer: does `pando serve` " +
+			"run there, and is its port 8480 open? The node takes it from the first that has it"
 	case lost > 0:
 		return "the server has lost this version: build or copy it again; the node takes it as soon as it is there"
 	}

@@ -40,7 +40,7 @@ func TestFetchManifestFailsOver(t *testing.T) {
 	}
 }
 
-// A server whose port is closed has lost nothing, whatever another source says.
+// The hint does not say that a server lost the version if its port is closed, whatever another source answers.
 func TestWhoHasLostTheVersion(t *testing.T) {
 	good := nodekit.Publish(t, nil)
 	empty := httptest.NewServer(http.NotFoundHandler())
@@ -103,8 +103,8 @@ func TestFetchManifestRefuses(t *testing.T) {
 	}
 }
 
-// TestRevokedKey: what the assignment revokes does not count, whatever the trust cpio says, and a machine that was
-// started from a boot medium is told that the medium may be too old.
+// TestRevokedKey: a key that the assignment revokes does not count, even if the trust cpio has it. On a boot from a
+// medium the hint says that the medium may be too old.
 func TestRevokedKey(t *testing.T) {
 	p := nodekit.Publish(t, nil)
 	_, unknown, err := minisign.GenerateKey(nil)

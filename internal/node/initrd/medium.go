@@ -14,7 +14,7 @@ import (
 	"pando/internal/problem"
 )
 
-// bootID names this boot. A machine that was started from a boot medium has none until a server gave it one.
+// bootID returns the ID of this boot. A boot from a medium has none until a server assigns one.
 func (l *timeline) bootID() fleet.BootID {
 	if b := l.begin.Load(); b != nil {
 		return b.Boot
@@ -22,7 +22,7 @@ func (l *timeline) bootID() fleet.BootID {
 	return l.config.Boot
 }
 
-// hardware is what the machine says of itself.
+// hardware returns the machine's description for the server.
 func (q *registration) hardware(loaded Modules, on Link, lease link.Lease) fleet.Hardware {
 	if q.known != nil {
 		return *q.known
@@ -37,8 +37,8 @@ func (q *registration) hardware(loaded Modules, on Link, lease link.Lease) fleet
 	return h
 }
 
-// nodeMAC is the MAC that this node is known by: that of the adapter that its firmware booted from, else that of
-// the one it has an address on.
+// nodeMAC returns the MAC that identifies this node: that of the adapter that the firmware booted from, or else that
+// of the adapter with the lease.
 func nodeMAC(cfg api.BootConfig, lease link.Lease) fleet.MAC {
 	if cfg.MAC.IsZero() {
 		return lease.MAC
@@ -46,7 +46,7 @@ func nodeMAC(cfg api.BootConfig, lease link.Lease) fleet.MAC {
 	return cfg.MAC
 }
 
-// token is the right to say hello, "" while there is none.
+// token returns the boot's token for registration, "" if there is none yet.
 func (l *timeline) token() string {
 	if b := l.begin.Load(); b != nil {
 		return b.Token
@@ -54,7 +54,7 @@ func (l *timeline) token() string {
 	return l.config.Token
 }
 
-// beginBoot gets id and token for a machine that was started from a boot medium, once.
+// beginBoot gets a boot ID and a token for a boot from a medium, once.
 func (q *registration) beginBoot(ctx context.Context, h fleet.Hardware, lease link.Lease) error {
 	if q.timeline.config.Medium == "" || q.timeline.begin.Load() != nil {
 		return nil

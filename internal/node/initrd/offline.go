@@ -18,12 +18,12 @@ import (
 	"pando/internal/trace"
 )
 
-// offlineAfter is how long a machine that was started from its boot medium looks for a network and a server before
-// it boots what it has. Its boot loader has looked before, for longer.
+// offlineAfter is how long a machine that started from its boot medium searches for a network and a server before it
+// repeats a kept boot. Its boot loader has searched before, for longer.
 const offlineAfter = 20 * time.Second
 
-// offlineBoot is what the machine may boot without a server, nil while it has to go on looking for one. why is told
-// once.
+// offlineBoot returns the boot that the machine may repeat without a server. It returns nil while the machine has to
+// search for one, and logs the reason once.
 func (f *fallback) offlineBoot(ctx context.Context, adapters []link.NIC) *lastboot.Boot {
 	if f.timeline.config.Medium == "" || f.offline != nil || time.Since(f.timeline.started) < offlineAfter {
 		return f.offline
@@ -48,15 +48,14 @@ func (f *fallback) findLastBoot(ctx context.Context, adapters []link.NIC) (*last
 	return b, err
 }
 
-// nicOf is the index of the adapter with such a MAC, -1 for none.
+// nicOf returns the index of the adapter with this MAC, -1 if there is none.
 func nicOf(adapters []link.NIC, mac fleet.MAC) int {
 	return slices.IndexFunc(adapters, func(n link.NIC) bool { return n.MAC == mac })
 }
 
-// keepBoot keeps this boot for one without a server, or forgets those that are kept when the group does not allow
-// that. used is the cache disk that is in use; without one there may be another that was used once. It comes when
-// the root is mounted: a slow disk holds up nothing that streams meanwhile. It returns where the agent notes that this
-// boot came up, nil for nowhere.
+// keepBoot stores this boot for a boot without a server, or deletes the kept boots if the group does not allow such
+// boots. used is the cache disk in use; nil: search for one that was used once. It runs after the root is mounted, so
+// a slow disk delays nothing else. It returns where the agent records that this boot came up, nil for nowhere.
 func (f *fallback) keepBoot(
 	ctx context.Context, used *blockapi.CacheDisk, s *Session, v *Verified, lease link.Lease,
 ) *rundir.KeptMark {
@@ -70,7 +69,7 @@ func (f *fallback) keepBoot(
 		ManifestSignature: v.Signature, Pack: v.Pack, Lease: lease, As: s.Assignment, Man: v.Manifest}
 	device, err := f.keptOn(ctx, used, b)
 	switch {
-	case errors.Is(err, lastboot.ErrNoRecords): // there is nothing to boot from, which is told where a cache is wanted
+	case errors.Is(err, lastboot.ErrNoRecords): // no cache disk; another event reports that if the group wants one
 	case err != nil:
 		f.timeline.event(noBootKept(b.As.Offline, err))
 	case b.As.Offline:
@@ -79,7 +78,7 @@ func (f *fallback) keepBoot(
 	return f.kept
 }
 
-// keptOn keeps a boot on the cache disk that is in use, or on another, and returns which.
+// keptOn stores a boot on the cache disk in use, or on another one, and returns the disk's name.
 func (f *fallback) keptOn(ctx context.Context, used *blockapi.CacheDisk, b lastboot.Boot) (string, error) {
 	if used == nil {
 		return withRecords(
@@ -98,7 +97,7 @@ func (f *fallback) keptOn(ctx context.Context, used *blockapi.CacheDisk, b lastb
 	})
 }
 
-// noBootKept says to who looks at the timeline that the disk does not have what the group wants it to have.
+// noBootKept returns the event that says that the kept boots could not be changed as the group's setting requires.
 func noBootKept(wanted bool, err error) trace.Event {
 	message := "not kept for a boot without a server: "
 	if !wanted {

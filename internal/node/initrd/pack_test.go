@@ -17,7 +17,7 @@ import (
 	"pando/internal/trace"
 )
 
-// packed is a machine with a manifest whose boot pack is assigned, and the server that has its map.
+// packed is a machine with a manifest and an assigned boot pack, and a server that has the pack's map.
 type packed struct {
 	m    *machine
 	got  Verified
@@ -65,7 +65,7 @@ func (x *packed) assign(data []byte) {
 		Signature: string(bootpack.Sign(x.key, data))}
 }
 
-// use gets the assigned map, as after a manifest.
+// use fetches the assigned map, as after a manifest.
 func (x *packed) use(t *testing.T) string {
 	as := x.m.timeline.assigned()
 	x.got.Pack = nil
@@ -91,7 +91,7 @@ func TestUsePack(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with the pack: it is not used, the timeline says why, and the boot goes on.
+// A wrong pack is not used: the timeline says why, and the boot goes on.
 func TestUsePackRefuses(t *testing.T) {
 	const unknown = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3"
 	for name, c := range map[string]struct {

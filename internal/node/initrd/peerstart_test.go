@@ -13,8 +13,8 @@ import (
 	"pando/internal/trace"
 )
 
-// TestStartFromPeers: what a boot starts with comes from the peers that the tracker names. What a peer sends wrong
-// is not taken, the timeline names it, and another has it; and where no peer has it, a server does.
+// TestStartFromPeers: the bootstrap files come from peers that the tracker names. A wrong file is dropped, the
+// timeline names the peer, and another source is used: a server if no peer has the file.
 func TestStartFromPeers(t *testing.T) {
 	p := nodekit.Publish(t, nil)
 	wrong := p

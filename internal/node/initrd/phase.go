@@ -15,12 +15,11 @@ import (
 // Phase is one named step of init. Its name is the stage that the timeline shows.
 type Phase struct {
 	Stage trace.Stage
-	Hint  string // what to do when it takes long or fails, unless the error knows better
-	// Run does the step and says in a few words what came of it. It is called again after a failure, so
-	// it starts by finding out what is done already. It returns when ctx ends, if the kernel lets it.
+	Hint  string // what to do if the phase takes long or fails; a hint of the error wins
+	// Run does the step and returns a short description of the result. It is called again after a failure, so it
+	// first checks what is done already. It returns when ctx ends, unless the kernel blocks it.
 	Run func(ctx context.Context) (string, error)
-	// Back is the phase to go on from after every third failure: an address that no longer works is
-	// found by the phases after it.
+	// Back is the phase to continue from after every third failure, for example because the address no longer works.
 	Back trace.Stage
 }
 
@@ -28,9 +27,9 @@ type Phase struct {
 const (
 	stillEvery   = 15 * time.Second
 	failuresBack = 3
-	// finalDelay is how long the reason of a failure that no retry can cure stays on the screen.
+	// finalDelay is how long a failure that no retry can fix stays on the screen before the reboot.
 	finalDelay = time.Minute
-	// rebootDelay is the same for a boot that was tried for long enough.
+	// rebootDelay is the same for a boot whose time is over.
 	rebootDelay = 10 * time.Second
 	// DefaultRebootAfter is how long a phase may fail or hang before the machine is rebooted.
 	DefaultRebootAfter = 10 * time.Minute
@@ -39,20 +38,20 @@ const (
 // errStuck ends Runner.Run: the machine is to be rebooted.
 var errStuck = errors.New("boot is stuck")
 
-// waiting is what a machine that must never reboot says that it does when no retry can help.
+// waiting describes the state of a machine that must never reboot by itself, after a failure that no retry can fix.
 const waiting = "waiting for a person: this node is set to never reboot by itself"
 
 // Runner runs phases in order. It reads no clock but the time package's, so that tests can fake it.
 type Runner struct {
 	Phases      []Phase
-	Report      func(trace.Event)    // gets stage, kind, attempt, message, hint
-	RebootAfter func() time.Duration // asked at each failure; 0 the default, negative never
+	Report      func(trace.Event)    // receives events with stage, kind, attempt, message, hint
+	RebootAfter func() time.Duration // called at each failure; 0: the default, negative: never reboot
 }
 
-// Run returns nil when the last phase ended, errStuck when a phase was stuck for RebootAfter, and ctx's error.
+// Run returns nil when the last phase has ended, errStuck if a phase was stuck for RebootAfter, and ctx's error.
 func (r *Runner) Run(ctx context.Context) error {
 	failures := map[trace.Stage]int{}
-	since := time.Now() // when the furthest phase so far was reached
+	since := time.Now() // when the boot last reached a new phase
 	for i, furthest := 0, 0; i < len(r.Phases); {
 		p := r.Phases[i]
 		if i > furthest {
@@ -80,8 +79,8 @@ func (r *Runner) Run(ctx context.Context) error {
 	return nil
 }
 
-// attempt runs p once. It goes on waiting, and says so, while p runs; a phase that neither ends nor fails
-// until the machine has to be rebooted returns errStuck.
+// attempt runs p once. While p runs, it reports that every stillEvery. It returns errStuck if p still runs when the
+// machine has to be rebooted.
 func (r *Runner) attempt(ctx context.Context, p Phase, since time.Time) (string, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -113,7 +112,7 @@ func (r *Runner) attempt(ctx context.Context, p Phase, since time.Time) (string,
 	}
 }
 
-// guarded runs p and makes an error of its panic: PID 1 that dies takes the machine with it, and tells nobody.
+// guarded runs p and turns a panic into an error. If PID 1 dies, the kernel panics and nothing is reported.
 func guarded(ctx context.Context, p Phase) (message string, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -124,7 +123,7 @@ func guarded(ctx context.Context, p Phase) (message string, err error) {
 	return p.Run(ctx)
 }
 
-// failed reports a failure and waits. It returns errStuck when it is time to give up.
+// failed reports a failure and waits before the next attempt. It returns errStuck when it is time to give up.
 func (r *Runner) failed(ctx context.Context, p Phase, attempt int, err error, since time.Time) error {
 	hint := problem.HintOf(err)
 	if hint == "" {
@@ -154,8 +153,8 @@ func (r *Runner) failed(ctx context.Context, p Phase, attempt int, err error, si
 	return nil
 }
 
-// pause returns how long to wait after a failure, and whether the machine is rebooted then. The last try of a
-// boot is made when its time is over, not up to a back-off later.
+// pause returns how long to wait after a failure, and whether the machine is rebooted then. The last attempt begins
+// when the boot's time is over, not up to a back-off later.
 func (r *Runner) pause(attempt int, err error, since time.Time) (wait time.Duration, end bool) {
 	limit := r.limit()
 	left := limit - time.Since(since)
@@ -189,7 +188,7 @@ func (r *Runner) finalWait() time.Duration {
 	return finalDelay
 }
 
-// back is the index to go on from after repeated failures of phase i.
+// back returns the index of the phase to continue from after repeated failures of phase i.
 func (r *Runner) back(i int) int {
 	for j := range i {
 		if r.Phases[j].Stage == r.Phases[i].Back {

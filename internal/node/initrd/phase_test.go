@@ -14,7 +14,7 @@ import (
 	"pando/internal/trace"
 )
 
-// script runs phases on a fake clock and returns what the runner reported, one line an event.
+// script runs phases on a fake clock and returns what the runner reported, one line for each event.
 func script(t *testing.T, limit time.Duration, phases ...Phase) (log []string, took time.Duration, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -34,7 +34,7 @@ func script(t *testing.T, limit time.Duration, phases ...Phase) (log []string, t
 	return log, took, err
 }
 
-// failing fails n times, then works.
+// failing returns a phase that fails n times and then succeeds.
 func failing(stage, back trace.Stage, n int, err error) Phase {
 	return Phase{Stage: stage, Back: back, Hint: "mend " + string(stage), Run: func(context.Context) (string, error) {
 		if n--; n >= 0 {
@@ -130,7 +130,7 @@ func TestRunnerFinal(t *testing.T) {
 0s hello fail 1 | token already used | mend hello | rebooting in 1m0s`)
 }
 
-// A machine that must never reboot does not do so for a failure that no retry can cure either.
+// A machine that must never reboot does not reboot after a failure that no retry can fix.
 func TestRunnerFinalNeverReboots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
@@ -167,7 +167,7 @@ func TestRunnerPanic(t *testing.T) {
 	}
 }
 
-// A phase that hangs in the kernel cannot be stopped, but it is not silent, and the machine reboots.
+// A phase that hangs in the kernel cannot be stopped. It is reported, and the machine reboots.
 func TestRunnerHang(t *testing.T) {
 	log, took, err := script(t, time.Minute, Phase{Stage: trace.Root, Hint: "is the server there?",
 		Run: func(ctx context.Context) (string, error) {
@@ -197,7 +197,7 @@ func TestRunnerCancelled(t *testing.T) {
 	})
 }
 
-// A phase that fails leaves the result of the attempt before it to those after it.
+// After a failed attempt, later phases see the result of the attempt before.
 func TestKeep(t *testing.T) {
 	var up Link
 	for _, x := range []struct {

@@ -12,39 +12,41 @@ import (
 	"pando/internal/trace"
 )
 
-// Modules is what loading drivers brought.
+// Modules is the result of loading drivers.
 type Modules struct {
-	Names []string // of the modules that were loaded
+	Names  []string // names of the loaded modules
+	Failed error    // why drivers of devices could not be loaded
 }
 
-// Link is what waiting for a link brought.
+// Link is the result of waiting for a link.
 type Link struct {
-	Adapters []link.NIC // with a driver
-	Up       []link.NIC // those of them with a link
+	Adapters []link.NIC // adapters with a driver
+	Up       []link.NIC // those that have a link
 }
 
-// Session is what registration brought.
+// Session is the result of registration.
 type Session struct {
 	Assignment fleet.Assignment
 	Answer     api.RegisterResponse // as the server signed it; empty without a server
-	Offline    *lastboot.Boot       // what the machine boots without a server; nil: one answered
+	Offline    *lastboot.Boot       // the boot to repeat without a server; nil: a server answered
 }
 
-// Verified is a version whose signature is good.
+// Verified is a version whose signature was verified.
 type Verified struct {
 	Manifest  image.Manifest
-	Bytes     []byte // of the manifest
+	Bytes     []byte // the manifest as it was signed
 	Signature []byte
 	Pack      []byte             // the boot pack's map, verified; nil: none
-	Sources   []bootfiles.Source // of the manifest and the map: the first one had the manifest
+	Sources   []bootfiles.Source // sources of manifest and map; the first had the manifest
 }
 
-// Root is a root that is mounted, with what takes its writes.
+// Root is a mounted root with its write layer.
 type Root struct {
 	Writes string // the kind of write layer
 }
 
-// results are those of the phases so far. Only the lists of phases see them: a phase gets of them what it needs.
+// results has the results of the phases so far. Only the lists of phases see it: a phase is called with the results
+// that it needs.
 type results struct {
 	modules  Modules
 	link     Link
@@ -55,7 +57,7 @@ type results struct {
 	init     string // path of the image's init
 }
 
-// keep has a phase that ends well leave its result for those after it.
+// keep returns a function that stores a phase's result in to if the phase succeeded.
 func keep[T any](to *T) func(T, string, error) (string, error) {
 	return func(result T, text string, err error) (string, error) {
 		if err == nil {
@@ -65,14 +67,14 @@ func keep[T any](to *T) func(T, string, error) (string, error) {
 	}
 }
 
-// phases is the boot, in order. Each gets the results that it needs of those before it, from p, and leaves its own.
+// phases returns the phases of a boot, in order. They read and write p.
 func (m *machine) phases(p *results) []Phase {
 	return []Phase{
 		{Stage: trace.Modules, Run: func(ctx context.Context) (string, error) {
 			return keep(&p.modules)(m.drivers.loadModules(ctx))
-		}, Hint: "is the kernel's modules package in the image? build it anew"},
+		}, Hint: "is the kernel's modules package in the image? build it again"},
 		{Stage: trace.Link, Run: func(ctx context.Context) (string, error) {
-			return keep(&p.link)(m.network.waitLink(ctx))
+			return keep(&p.link)(m.network.waitLink(ctx, p.modules.Failed))
 		}, Back: trace.Modules,
 			Hint: "check cable, switch port and VLAN; `pando doctor` names adapters without a driver"},
 		{Stage: trace.Address, Run: func(ctx context.Context) (string, error) {
@@ -95,7 +97,8 @@ func (m *machine) phases(p *results) []Phase {
 	}
 }
 
-// softPhases are those of a boot that has its kernel, its network and its device.
+// softPhases returns the phases of a soft reboot, which keeps kernel and network. staged is the version whose device
+// is attached already.
 func (m *machine) softPhases(p *results, staged fleet.Digest) []Phase {
 	return []Phase{
 		{Stage: trace.Register, Run: m.register(p)},
@@ -104,7 +107,7 @@ func (m *machine) softPhases(p *results, staged fleet.Digest) []Phase {
 			if p.session.Assignment.Version == staged {
 				return m.rootDevice.at.node() + ", staged before", nil
 			}
-			m.unstage() // its group desires another one since
+			m.unstage() // the group was given another version meanwhile
 			return m.device(p)(ctx)
 		}},
 		{Stage: trace.Root, Run: m.root(p)},
@@ -115,7 +118,7 @@ func (m *machine) softPhases(p *results, staged fleet.Digest) []Phase {
 	}
 }
 
-// What both lists have.
+// register and the functions below are phases of both lists.
 
 func (m *machine) register(p *results) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
@@ -141,7 +144,7 @@ func (m *machine) root(p *results) func(context.Context) (string, error) {
 	}
 }
 
-// configure settles which disk is the cache's as well: from there on nobody looks for it any more.
+// configure also ends the search for the cache disk (settleCache).
 func (m *machine) configure(p *results) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		files, text, err := m.settings.configure(ctx, p.session, p.lease)

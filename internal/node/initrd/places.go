@@ -5,24 +5,24 @@ import (
 	"pando/internal/rundir"
 )
 
-// Places in the initramfs.
+// Paths in the initramfs.
 const (
-	bootConfigFile = "/pando/boot.json" // trust cpio
+	bootConfigFile = "/pando/boot.json" // from the trust cpio
 	lowerDir       = "/pando/lower"     // the verified, read-only root
 	upperDir       = "/pando/upper"     // tmpfs: upper and work directory of the overlay
 	newRoot        = "/newroot"
 )
 
-// places are where a boot puts its root together. A node that runs has another set of them for its next root.
+// places are the paths and the device of a root that is being assembled. A running node has others for its next root.
 type places struct {
-	lower, upper string // the verified, read-only root; the tmpfs for what is written
-	root         string // the overlay of both
+	lower, upper string // mount points of the read-only root, and of the tmpfs for writes
+	root         string // mount point of the overlay
 	block        string // directory of the block daemon: its program, and its socket
 	device       int    // N of /dev/nbdN
 }
 
-// initramfsPlaces are those of a machine that starts.
+// initramfsPlaces returns the places of a machine that starts.
 func initramfsPlaces() places { return places{lowerDir, upperDir, newRoot, rundir.Dir, 0} }
 
-// node is the device's node.
+// node returns the path of the device.
 func (p places) node() string { return blockapi.DeviceNode(p.device) }

@@ -9,8 +9,8 @@ import (
 	"pando/internal/lastboot"
 )
 
-// withRecords opens the node's cache for what is kept beside objects, and has do read and write that. A disk that
-// stops answering is left behind with do: what that uses must not change any more.
+// withRecords calls do with the records of the node's cache. If the disk does not answer in time, withRecords returns
+// while do may still run: data that do uses must not change any more.
 func withRecords[T any](ctx context.Context, k *cacheDisk, do func(lastboot.Records) (T, error)) (T, error) {
 	var none T
 	c, err := k.openCacheDisk(ctx, hardware.Sysfs, 0)

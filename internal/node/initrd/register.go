@@ -18,10 +18,10 @@ import (
 	"pando/internal/trace"
 )
 
-// clockError is how wrong the node's clock may be before it is set. The image's own NTP does the rest.
+// clockError is how wrong the node's clock may be without being set. The image's NTP client corrects smaller errors.
 const clockError = 2 * time.Second
 
-// register registers the node: it redeems the boot's token for a session and the assignment.
+// register exchanges the boot's token for a session and the assignment.
 func (q *registration) register(
 	ctx context.Context,
 	loaded Modules,
@@ -29,9 +29,8 @@ func (q *registration) register(
 	lease link.Lease,
 ) (*Session, string, error) {
 	if q.timeline.channel.session.Load() != nil {
-		// A later phase went back beyond this one. The token is used up, and using it again would look like
-		// somebody else's attempt.
-		return q.session, "said before, the assignment stays", nil
+		// A later phase failed and went back. The token is used up: using it again would look like an attack.
+		return q.session, "registered before, the assignment stays", nil
 	}
 	if q.nonce == "" {
 		q.nonce = rand.Text()
@@ -45,7 +44,7 @@ func (q *registration) register(
 	req := api.RegisterRequest{Boot: cfg.Boot, Token: q.timeline.token(), MAC: lease.MAC,
 		Addr: lease.Address.Addr().String(), Release: q.timeline.release, Hardware: h, Nonce: q.nonce}
 	if !q.timeline.config.MAC.IsZero() {
-		req.MAC = q.timeline.config.MAC // the MAC that the token was made for, though another adapter may have the link
+		req.MAC = q.timeline.config.MAC // the MAC that the token was made for; another adapter may have the link
 	}
 	q.proveMachine(&req)
 	var resp api.RegisterResponse
@@ -65,7 +64,8 @@ func (q *registration) register(
 	return q.session, fmt.Sprintf("%s in group %s runs %s", a.Node, a.Group, a.Image.Running(a.Version)), nil
 }
 
-// registerOffline obeys the last assignment when no server answers. What a server says wins.
+// registerOffline uses the assignment of a kept boot if no server answers. If a server answered, even with an error,
+// it returns err.
 func (q *registration) registerOffline(ctx context.Context, on Link, err error) (*Session, string, error) {
 	var r *control.Refused
 	b := q.lastBoot(ctx, on.Adapters)
@@ -83,8 +83,8 @@ func (q *registration) registerOffline(ctx context.Context, on Link, err error) 
 	), nil
 }
 
-// proveMachine has the machine's TPM sign the hello, where the server wants that. A machine without says so, and
-// goes on without.
+// proveMachine lets the machine's TPM sign the registration, if the server wants that. A failure is reported, and the
+// node registers without a proof.
 func (q *registration) proveMachine(req *api.RegisterRequest) {
 	begun := q.timeline.begin.Load()
 	if !q.timeline.config.TPM && (begun == nil || !begun.TPM) {
@@ -100,7 +100,7 @@ func (q *registration) proveMachine(req *api.RegisterRequest) {
 }
 
 func registrationProblem(err error, urls []string) error {
-	p := &problem.Problem{Err: fmt.Errorf("say hello to the server: %w", err), Tried: fmt.Sprint(urls)}
+	p := &problem.Problem{Err: fmt.Errorf("register with the server: %w", err), Tried: fmt.Sprint(urls)}
 	var r *control.Refused
 	var key *api.WrongKeyError
 	switch {
@@ -110,7 +110,7 @@ func registrationProblem(err error, urls []string) error {
 		p.Hint = "another machine answers at the server's address, or the server's key was changed while this " +
 			"node was booting"
 	}
-	// A token that was used, or that nobody knows, will not get better. The next boot gets another one.
+	// A used or unknown token stays invalid. The next boot gets another one.
 	if r != nil {
 		switch r.Status {
 		case http.StatusUnauthorized, http.StatusForbidden, http.StatusConflict, http.StatusGone:
@@ -120,7 +120,7 @@ func registrationProblem(err error, urls []string) error {
 	return p
 }
 
-// setClock sets a clock that is wrong: mail, certificates and logs of the image depend on it. The boot itself does not.
+// setClock sets a wrong clock. The boot does not need it, but mail, certificates and logs of the image do.
 func (q *registration) setClock(server time.Time) {
 	off := time.Until(server)
 	if server.IsZero() || off.Abs() < clockError {
@@ -134,7 +134,7 @@ func (q *registration) setClock(server time.Time) {
 	q.timeline.event(trace.Event{Stage: trace.Register, Kind: trace.Info, Message: message})
 }
 
-// wrongClock reports how wrong a clock was that is off so much behind the server's.
+// wrongClock describes the error of a clock that was off by so much behind the server's.
 func wrongClock(off time.Duration) string {
 	how := "behind"
 	if off < 0 {

@@ -97,7 +97,7 @@ func FuzzCheckAssignment(f *testing.F) {
 	})
 }
 
-// A phase after hello may go back to the address; the token must not be used a second time then.
+// A phase after registration may go back to the address phase. The token must not be used twice then.
 func TestRegistrationIsSentOnce(t *testing.T) {
 	sent := 0
 	resp, cfg := nodekit.SignedAssignment(t, nil)
@@ -122,7 +122,7 @@ func TestRegistrationIsSentOnce(t *testing.T) {
 	}
 }
 
-// A phase that takes long is talked about while it works: what hello learns meanwhile is read by the runner.
+// The runner reports on a slow registration while the registration stores its results.
 func TestRegistrationWhileTheRunnerSpeaks(t *testing.T) {
 	resp, cfg := nodekit.SignedAssignment(t, nil)
 	speaking := make(chan struct{})

@@ -12,8 +12,8 @@ import (
 
 const resolverPath = "/etc/resolv.conf"
 
-// withResolver adds resolv.conf(5) of what the lease told, unless the server sent one. Beside a site's own DHCP
-// server Pando's does not know the resolvers; the node does.
+// withResolver adds a resolv.conf(5) with the lease's resolvers, unless the server sent one. If a site has its own
+// DHCP server, Pando's server does not know the resolvers.
 func withResolver(files []fleet.File, l link.Lease) []fleet.File {
 	sent := slices.ContainsFunc(files, func(f fleet.File) bool { return f.Path == resolverPath })
 	if sent || len(l.DNS) == 0 {
@@ -29,7 +29,7 @@ func withResolver(files []fleet.File, l link.Lease) []fleet.File {
 	return append(slices.Clip(files), rootdir.Text(resolverPath, b.String()))
 }
 
-// domainName reports whether what somebody's DHCP server calls a domain can stand in a file.
+// domainName reports whether a domain from a DHCP server is safe to write to a file.
 func domainName(s string) bool {
 	return s != "" && len(s) < 256 && !strings.ContainsFunc(s, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '.'

@@ -17,10 +17,10 @@ import (
 	"pando/internal/rundir"
 )
 
-// retireEvery is how often is looked whether a root is still used.
+// retireEvery is the interval for checking whether a previous root is still in use.
 const retireEvery = 2 * time.Second
 
-// Retire detaches the roots that were left, each when nothing uses it any more.
+// Retire detaches previous roots, each once nothing uses it. It returns when none is left or ctx ends.
 func (n *NextBoot) Retire(ctx context.Context) {
 	left := append(slices.Clone(n.agent.Self().Former), n.orphans()...)
 	for len(left) > 0 {
@@ -31,16 +31,16 @@ func (n *NextBoot) Retire(ctx context.Context) {
 		for _, f := range left {
 			err := blockapi.Detach(f)
 			if errors.Is(err, os.ErrNotExist) {
-				continue // it was done before
+				continue // it is detached already
 			}
 			if err != nil {
 				still = append(still, f)
 				if !errors.Is(err, unix.EBUSY) {
-					n.logf("detach the root before: %v", err)
+					n.logf("previous root cannot be detached: %v", err)
 				}
 				continue
 			}
-			n.logf("/dev/nbd%d, the root before, is detached", f.Device)
+			n.logf("previous root detached: /dev/nbd%d", f.Device)
 		}
 		if len(still) != len(left) && !n.leaving.Load() {
 			s := n.agent.Self()
@@ -53,7 +53,7 @@ func (n *NextBoot) Retire(ctx context.Context) {
 	}
 }
 
-// orphans are roots that an agent before this one had staged: it has ended, and nobody knows them.
+// orphans returns roots that an earlier agent had staged before it ended.
 func (n *NextBoot) orphans() []rundir.FormerRoot {
 	dirs, _ := filepath.Glob(filepath.Join(n.dir, rootPrefix+"*"))
 	var out []rundir.FormerRoot

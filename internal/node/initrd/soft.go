@@ -17,17 +17,17 @@ import (
 	"pando/internal/trace"
 )
 
-// nextRootDir is where systemd (254 and later) looks for the root that a soft reboot goes to.
+// nextRootDir is where systemd (254 and later) expects the root of a soft reboot.
 const nextRootDir = "/run/nextroot"
 
-// softTarget is in every root whose systemd knows soft reboots.
+// softTarget exists in every root whose systemd supports soft reboots.
 const softTarget = "/usr/lib/systemd/system/soft-reboot.target"
 
-// softBegin is how long it may take from the begin of the next boot until systemd is asked. What takes longer is a
-// reboot by firmware.
+// softBegin bounds the time from the start of the next boot until systemd is called. If it takes longer, the node
+// reboots through its firmware.
 const softBegin = 2 * time.Minute
 
-// SoftReboot goes to the next boot with the kernel that runs. Whatever keeps it from that, the node reboots.
+// SoftReboot starts the next boot with the running kernel. If that fails, the node reboots.
 func (n *NextBoot) SoftReboot(ctx context.Context) {
 	n.staging.Lock()
 	defer n.staging.Unlock()
@@ -38,7 +38,7 @@ func (n *NextBoot) SoftReboot(ctx context.Context) {
 	if err == nil {
 		return
 	}
-	why := "it reboots by its firmware, for it cannot go on with the kernel that runs: " + err.Error()
+	why := "the node reboots through its firmware, because a soft reboot failed: " + err.Error()
 	n.logf("%s", why)
 	if m != nil && m.timeline.channel.session.Load() != nil {
 		m.timeline.event(
@@ -56,14 +56,14 @@ func (n *NextBoot) SoftReboot(ctx context.Context) {
 	}
 }
 
-// toNext begins the next boot, makes its root, and has systemd go there.
+// toNext begins the next boot, makes its root, and calls systemd to switch to it.
 func (n *NextBoot) toNext(ctx context.Context, m *staged) error {
 	ctx, cancel := context.WithTimeout(ctx, softBegin)
 	defer cancel()
 	self, before := n.agent.Self(), m.timeline.assigned().Version
 	n.leaving.Store(true)
 	n.agent.Goodbye(ctx, "goes on with its next boot, by soft-reboot")
-	var kept rundir.Session // as it is by now: roots of before may be gone
+	var kept rundir.Session // the current file: previous roots may be detached since
 	if err := rundir.ReadJSON(n.dir, rundir.SessionName, &kept); err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (n *NextBoot) toNext(ctx context.Context, m *staged) error {
 		&next); err != nil {
 		return err
 	}
-	m.timeline.report.Take() // of staging, which is no part of a boot
+	m.timeline.report.Take() // drop the events of staging, which are no part of the boot
 	m.timeline.started, m.timeline.origin = time.Now(), rundir.Monotonic()
 	m.timeline.begin.Store(&next)
 	reporting, stop := context.WithCancel(ctx)
@@ -95,7 +95,7 @@ func (n *NextBoot) toNext(ctx context.Context, m *staged) error {
 	return n.leaveFor(ctx, m)
 }
 
-// prepareSoft checks that the next root can be gone to.
+// prepareSoft checks that systemd can switch to the next root.
 func prepareSoft(dir string, s *Session, log *console) (init, text string, err error) {
 	root, err := rootdir.Open(dir)
 	if err != nil {
@@ -118,7 +118,8 @@ func knowsSoft(root *rootdir.Dir) error {
 	}
 }
 
-// leaveFor leaves what the agent of the next boot has to know, and asks systemd to go there. It takes this agent along.
+// leaveFor writes the files that the next boot's agent reads, and calls systemd to switch to the next root. systemd
+// ends this agent.
 func (n *NextBoot) leaveFor(ctx context.Context, m *staged) error {
 	if m.rootDevice.device != nil {
 		m.rootDevice.device.Release()
@@ -141,7 +142,7 @@ func (n *NextBoot) leaveFor(ctx context.Context, m *staged) error {
 	return nil
 }
 
-// replaceLink makes name a symbolic link.
+// replaceLink replaces name by a symbolic link, atomically.
 func replaceLink(target, name string) error {
 	_ = os.Remove(name + ".new")
 	if err := os.Symlink(target, name+".new"); err != nil {

@@ -26,7 +26,7 @@ import (
 	"pando/internal/rundir"
 )
 
-// stagingAgent is an agent that says nothing.
+// stagingAgent is an agent that reports nothing.
 type stagingAgent struct{ rundir.Session }
 
 func (a *stagingAgent) Self() rundir.Session          { return a.Session }
@@ -34,12 +34,12 @@ func (*stagingAgent) Info(string, string)             {}
 func (*stagingAgent) Flush(context.Context) error     { return nil }
 func (*stagingAgent) Goodbye(context.Context, string) {}
 
-// roundTrip is a way to a server that is a function.
+// roundTrip is an http.RoundTripper that is a function.
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// A node stages nothing that its server did not sign for the boot that runs, and nothing that it could not go to.
+// A node stages only what its server signed for the running boot, and only what it could boot.
 func TestStageRefuses(t *testing.T) {
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -111,7 +111,7 @@ func TestStageRefuses(t *testing.T) {
 	}
 }
 
-// What a boot had in /run and its next one has not is taken away.
+// Files in /run of a boot are removed if its next boot does not have them.
 func TestStaleRunFiles(t *testing.T) {
 	if got := lacking([]string{"/run/a", "/run/b", "/run/c"}, []string{"/run/b"}); !slices.Equal(
 		got,
@@ -154,7 +154,7 @@ func TestMappedFiles(t *testing.T) {
 	}
 }
 
-// What is read ahead of the next root has a bound, and a pipe or a link in it holds nobody up.
+// Reading ahead of the next root is bounded, and a pipe or link in it does not block.
 func TestWarmIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	for name, size := range map[string]int{"usr/lib/systemd/a": 10, "usr/lib/systemd/system/b": 20,

@@ -26,29 +26,29 @@ import (
 	"pando/internal/rundir"
 )
 
-// Names of what a next root is made in, below the run directory.
+// Directories of next roots, below the run directory.
 const (
-	rootPrefix = "root-" // and the number of its device
+	rootPrefix = "root-" // the device's number follows
 )
 
-// How long a boot pack is waited for.
+// Bounds of waiting for a boot pack.
 const (
 	prefetchMost = 5 * time.Minute
 	prefetchLook = 500 * time.Millisecond
-	prefetchIdle = 5 * time.Second // without a byte more: what there is room for is there
+	prefetchIdle = 5 * time.Second // after this time without another object, all that fits into memory is there
 )
 
-// nextAgent is what the next boot needs of the agent of this one.
+// nextAgent is the part of the agent that NextBoot uses.
 type nextAgent interface {
-	Self() rundir.Session                        // who the node is in this boot
+	Self() rundir.Session                        // the node's identity in this boot
 	Info(message, hint string)                   // puts a fact on the timeline
-	Flush(ctx context.Context) error             // sends what is to be told
-	Goodbye(ctx context.Context, message string) // tells that this boot is over
+	Flush(ctx context.Context) error             // sends the queued events
+	Goodbye(ctx context.Context, message string) // reports that this boot is over
 }
 
-// NextBoot makes ready what a node boots next without its kernel ending, and goes there.
+// NextBoot stages the next boot of a running node, and starts it without ending the kernel.
 type NextBoot struct {
-	dir     string // rundir
+	dir     string // the run directory
 	root    string // "/"
 	release string
 	control *control.Client
@@ -56,18 +56,18 @@ type NextBoot struct {
 	parts   Parts
 	log     io.Writer
 
-	staging sync.Mutex             // one version is made ready at a time
-	staged  atomic.Pointer[staged] // what is; nil: nothing
-	leaving atomic.Bool            // what the next boot's agent has to know is written; nothing of it may be changed
+	staging sync.Mutex             // held while a version is staged
+	staged  atomic.Pointer[staged] // nil: nothing is staged
+	leaving atomic.Bool            // the files of the next boot's agent are written: do not change them any more
 }
 
-// staged is a boot that was begun ahead: it has its device.
+// staged is a boot that was prepared ahead: its device is attached.
 type staged struct {
 	*machine
-	lease link.Lease // of the boot that runs
+	lease link.Lease // lease of the running boot
 }
 
-// NewNextBoot has staged nothing yet.
+// NewNextBoot returns a NextBoot that has staged nothing.
 func NewNextBoot(
 	dir, release string,
 	control *control.Client,
@@ -78,10 +78,10 @@ func NewNextBoot(
 	return &NextBoot{parts: parts, dir: dir, root: "/", release: release, control: control, agent: agent, log: log}
 }
 
-// Leaving tells that the node goes to its next boot: what the next agent has to know is written.
+// Leaving reports whether the node is on its way to its next boot, whose agent's files are written.
 func (n *NextBoot) Leaving() bool { return n.leaving.Load() }
 
-// Staged is the version that is ready, "" for none.
+// Staged returns the staged version, "" if there is none.
 func (n *NextBoot) Staged() fleet.Digest {
 	if m := n.staged.Load(); m != nil {
 		return m.timeline.assigned().Version
@@ -91,27 +91,27 @@ func (n *NextBoot) Staged() fleet.Digest {
 
 func (n *NextBoot) logf(format string, args ...any) { fmt.Fprintf(n.log, format+"\n", args...) }
 
-// StageAhead makes ready what the node boots next, and tells.
+// StageAhead stages the assigned version and reports the result.
 func (n *NextBoot) StageAhead(ctx context.Context) {
 	n.staging.Lock()
 	defer n.staging.Unlock()
 	m, err := n.stage(ctx)
 	if err != nil {
-		n.agent.Info("its next version cannot be staged: "+err.Error(), problem.HintOf(err))
+		n.agent.Info("the node's next version cannot be staged: "+err.Error(), problem.HintOf(err))
 		return
 	}
 	n.agent.Info("staged "+m.timeline.assigned().Version.Short()+": it was fetched ahead", "")
 }
 
-// stage attaches the device of what the node boots next, and waits until its boot pack is there. Nothing of it is
-// seen by the system that runs. What is staged already is taken; what is not wanted any more goes. staging is held.
+// stage attaches the device of the assigned version and waits for its boot pack. The running system does not see it.
+// It reuses the same staged version and detaches another one. The caller holds staging.
 func (n *NextBoot) stage(ctx context.Context) (*staged, error) {
 	self := n.agent.Self()
 	if _, err := os.Stat(filepath.Join(n.root, softTarget)); err != nil {
 		return nil, errors.New("the systemd that runs knows no soft reboot: it is older than 254")
 	}
 	if len(self.TrustKeys) == 0 {
-		return nil, errors.New("it was started by a release that leaves no keys to trust")
+		return nil, errors.New("the node was started by an older release, which stored no keys to trust: reboot it")
 	}
 	var told api.StageResponse
 	if err := n.control.Call(ctx, "/v1/node/stage", "Bearer "+self.Session, api.NodeNext{Boot: self.Boot},
@@ -161,10 +161,10 @@ func (n *NextBoot) stage(ctx context.Context) (*staged, error) {
 	return m, nil
 }
 
-// unstage takes a device away again that nobody has used yet.
+// unstage detaches a staged device that is not in use yet.
 func (m *machine) unstage() {
 	if m.rootMount.lowered {
-		_ = unix.Unmount(m.rootMount.at.lower, unix.MNT_DETACH) // else the device stays until the node reboots
+		_ = unix.Unmount(m.rootMount.at.lower, unix.MNT_DETACH) // if it fails, the device stays until the node reboots
 		m.rootMount.lowered = false
 	}
 	if m.rootDevice.device != nil {
@@ -173,7 +173,7 @@ func (m *machine) unstage() {
 	}
 }
 
-// machine is a boot as init would make it, on the machine that runs.
+// machine returns a new boot on the running machine, with its own places.
 func (n *NextBoot) machine() (*staged, error) {
 	s := n.agent.Self()
 	var lease link.Lease
@@ -215,7 +215,7 @@ func (n *NextBoot) machine() (*staged, error) {
 	return &staged{m, lease}, nil
 }
 
-// freeDevice is a number of which there is no attached device.
+// freeDevice returns the number of a root device that is not attached.
 func freeDevice() (int, error) {
 	for n := range 4 {
 		if n == blockapi.VolumeDevice {
@@ -227,11 +227,11 @@ func freeDevice() (int, error) {
 	}
 	return 0, &problem.Problem{
 		Err:  errors.New("three roots are attached already"),
-		Hint: "what is still used of the roots before? see the node's journal",
+		Hint: "see the node's journal for what still uses a previous root, or reboot the node",
 	}
 }
 
-// prefetch waits until the boot pack is there, as far as there is room for it.
+// prefetch waits until the boot pack, or as much of it as fits into memory, is there.
 func (d *rootDevice) prefetch(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, prefetchMost)
 	defer cancel()

@@ -14,8 +14,8 @@ import (
 	"pando/internal/rundir"
 )
 
-// prepareSwitch returns the init of a root, which it hands over to: the wanted one, "" for the usual. All that can
-// fail and be tried again happens before execInit.
+// prepareSwitch returns the path of a root's init: wanted, or the usual ones if wanted is "". It does everything that
+// can fail and be retried before execInit.
 func prepareSwitch(dir, wanted string, s *Session, log *console) (init, text string, err error) {
 	root, err := rootdir.Open(dir)
 	if err != nil {
@@ -32,9 +32,9 @@ func prepareSwitch(dir, wanted string, s *Session, log *console) (init, text str
 		}
 		f.Close()
 	}
-	if len(s.Assignment.Extensions) == 0 { // what extensions bring may want what an update wants
+	if len(s.Assignment.Extensions) == 0 { // extensions may contain files that need the update
 		if _, err := markUpdated(root); err != nil {
-			log.logf("switchroot: what boots looks like an update, which takes longer: %v", err)
+			log.logf("switchroot: root cannot be marked as up to date, which makes the boot slower: %v", err)
 		}
 	}
 	return init, "to " + init, nil
@@ -51,10 +51,11 @@ func findInit(root *rootdir.Dir, wanted string) (string, error) {
 		}
 	}
 	return "", &problem.Problem{Err: errors.New("the image has no init"), Tried: strings.Join(candidates, ", "),
-		Hint: "install systemd-sysv in the image and build it anew"}
+		Hint: "install systemd-sysv in the image and build it again"}
 }
 
-// execInit hands the machine to the image's init. It returns only an error, and then there is no way back.
+// execInit replaces this process by the image's init. It returns only on failure, and the boot cannot be retried
+// then.
 func (m *machine) execInit(init string) error {
 	if err := rundir.WriteJSON(rundir.Dir, rundir.EventsName, 0o600, m.timeline.report.Take()); err != nil {
 		m.timeline.console.logf("switchroot: %v", err)
@@ -86,7 +87,7 @@ func (m *machine) execInit(init string) error {
 	return fmt.Errorf("start %s: %w", init, err)
 }
 
-// removeInitramfs frees the memory of the initramfs' files. It stays on that file system.
+// removeInitramfs deletes the initramfs's files to free their memory. It does not cross mount points.
 func removeInitramfs() {
 	var top unix.Stat_t
 	if unix.Lstat("/", &top) != nil {
@@ -98,7 +99,7 @@ func removeInitramfs() {
 func removeBelow(dir string, dev uint64) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return // a file that stays costs memory, nothing else
+		return // remaining files only cost memory
 	}
 	for _, e := range entries {
 		p := filepath.Join(dir, e.Name())
@@ -108,14 +109,14 @@ func removeBelow(dir string, dev uint64) {
 		}
 		if st.Mode&unix.S_IFMT == unix.S_IFDIR {
 			removeBelow(p, dev)
-			_ = unix.Rmdir(p) // mount points and the way to them stay
+			_ = unix.Rmdir(p) // fails for mount points and their parents
 			continue
 		}
 		_ = unix.Unlink(p)
 	}
 }
 
-// consoleAsStdio gives the image's init the console that the kernel gave to us.
+// consoleAsStdio gives the image's init the kernel's console as standard input and output.
 func consoleAsStdio() {
 	fd, err := unix.Open("/dev/console", unix.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// trackerNaming is a server whose tracker names peers, and how often its manifest was asked for.
+// trackerNaming returns a server whose tracker names peers, and a count of the requests for its manifest.
 func trackerNaming(t *testing.T, p nodekit.Published, peers []string) (url string, asked *atomic.Int64) {
 	t.Helper()
 	asked = &atomic.Int64{}

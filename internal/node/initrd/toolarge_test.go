@@ -16,7 +16,7 @@ import (
 	"pando/internal/trace"
 )
 
-// What is too large to be kept is told to who can change that, and takes nothing away.
+// A boot that is too large to be kept is reported with a hint, and kept boots stay.
 func TestBootThatIsTooLarge(t *testing.T) {
 	disk := cachekit.NewDisk(t)
 	boots := func() (index []byte) {
@@ -64,7 +64,7 @@ func TestBootThatIsTooLarge(t *testing.T) {
 	wantNoCache(t, m, "read-only")
 }
 
-// random are bytes that cannot be made less.
+// random returns bytes that cannot be compressed.
 func random(n int) []byte {
 	b := make([]byte, n)
 	_, _ = rand.NewChaCha8([32]byte{7}).Read(b) // never fails

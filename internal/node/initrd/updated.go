@@ -10,12 +10,12 @@ import (
 	"pando/internal/rootdir"
 )
 
-// updatedMarks are the files by whose times systemd knows that /etc and /var have what /usr wants of them
+// updatedMarks are the files whose times tell systemd that /etc and /var are up to date with /usr
 // (systemd-update-done.service(8)).
 var updatedMarks = []string{"/etc/.updated", "/var/.updated"}
 
-// updatedSigns are what is there when they have: what would be made anew otherwise, with programs that would make
-// it. The cache of libraries counts always; a tree without it was never set up.
+// updatedSigns lists what an update would make, with the unit that makes it. If the root has a unit but not its file,
+// an update is needed. The first two always count: a tree without them was never set up.
 var updatedSigns = []struct{ unit, made string }{
 	{"", "/etc/ld.so.cache"},
 	{"", "/etc/passwd"},
@@ -23,9 +23,9 @@ var updatedSigns = []struct{ unit, made string }{
 	{"/usr/lib/systemd/system/systemd-journal-catalog-update.service", "/var/lib/systemd/catalog/database"},
 }
 
-// markUpdated tells systemd that a root needs no first-boot update (ConditionNeedsUpdate). A root in memory would run
-// it at each boot, and read every library for a cache that the packages have already made. It leaves alone a root that
-// has its own stamps.
+// markUpdated marks a root as up to date, so that systemd runs no first-boot update (ConditionNeedsUpdate). A root in
+// memory would run it at each boot and read every library. A root that has its own marks is left alone. It reports
+// whether it wrote the marks.
 func markUpdated(root *rootdir.Dir) (bool, error) {
 	if slices.ContainsFunc(updatedMarks, root.Exists) {
 		return false, nil
@@ -50,7 +50,7 @@ func markUpdated(root *rootdir.Dir) (bool, error) {
 	return err == nil, err
 }
 
-// makeMark makes an empty file of such a time.
+// makeMark creates an empty file with this modification time.
 func makeMark(r *rootdir.Dir, name string, at unix.Timespec) error {
 	f, err := r.Open(name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o644)
 	if err != nil {

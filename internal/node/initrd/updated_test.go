@@ -9,8 +9,8 @@ import (
 	"pando/internal/rootdir"
 )
 
-// A root that packages set up is no update; one that lacks what systemd would make, or says itself how old it is,
-// is left alone.
+// A root that packages set up is marked as up to date. One that lacks files that systemd would make, or that has its
+// own marks, is left alone.
 func TestMarkUpdated(t *testing.T) {
 	const hwdb = "usr/lib/systemd/system/systemd-hwdb-update.service"
 	whole := []string{"etc/ld.so.cache", "etc/passwd", "usr/bin/true", "var/lib/dpkg/status"}

@@ -18,9 +18,8 @@ import (
 	"pando/internal/trace"
 )
 
-// useCache completes the block daemon's configuration by what the group keeps, and returns what to say of it. A
-// cache that cannot be used is a fact on the timeline and nothing else. What may still be looked for is passed on
-// when it is there.
+// useCache adds the node's cache to the block daemon's configuration, and returns the end of the phase's message. A
+// cache that cannot be used is only reported. If the disk is still being searched for, the daemons get it later.
 func (k *cacheDisk) useCache(ctx context.Context, sys string, s *Session, c *blockapi.Config) string {
 	a := s.Assignment.Cache
 	switch {
@@ -31,11 +30,11 @@ func (k *cacheDisk) useCache(ctx context.Context, sys string, s *Session, c *blo
 		c.RAM, less = cacheRAM(a.Size, hardware.Memory())
 		return less
 	}
-	if k.cache == nil || k.cache.failed() { // it may be there at the next attempt
+	if k.cache == nil || k.cache.failed() { // the disk may have appeared since the last attempt
 		k.cache = k.searchCache(context.WithoutCancel(ctx), sys, a.Size, k.hadCache(s))
 	}
 	if k.disks.none() {
-		<-k.cache.done // at once
+		<-k.cache.done // returns at once
 	}
 	if !k.cache.settled() && k.handOver(c, k.hadCache(s)) == nil {
 		return ""
@@ -46,15 +45,15 @@ func (k *cacheDisk) useCache(ctx context.Context, sys string, s *Session, c *blo
 	return ""
 }
 
-// cacheSearch is how a boot comes to the disk of its cache, beside the phases.
+// cacheSearch is the background search for the cache disk of a boot.
 type cacheSearch struct {
 	once   sync.Once
-	needed chan struct{}       // closed when the boot waits for it
-	done   chan struct{}       // closed when the timeline has the answer
-	disk   *blockapi.CacheDisk // nil: none can be used
+	needed chan struct{}       // closed when the boot needs the result
+	done   chan struct{}       // closed when the result is on the timeline
+	disk   *blockapi.CacheDisk // valid after done; nil: there is none to use
 }
 
-// need says that the boot waits from now on.
+// need tells the search that the boot waits for it from now on.
 func (s *cacheSearch) need() { s.once.Do(func() { close(s.needed) }) }
 
 func (s *cacheSearch) settled() bool {
@@ -68,7 +67,8 @@ func (s *cacheSearch) settled() bool {
 
 func (s *cacheSearch) failed() bool { return s.settled() && s.disk == nil }
 
-// searchCache waits for the disk, opens it, makes a cache of a new one, and tells.
+// searchCache waits for the disk, opens it, makes a cache of a new one, and reports the result. had: the node is
+// known to have a cache.
 func (k *cacheDisk) searchCache(ctx context.Context, sys string, size int64, had bool) *cacheSearch {
 	s := &cacheSearch{needed: make(chan struct{}), done: make(chan struct{})}
 	if had || k.disks == nil {
@@ -95,8 +95,8 @@ func (k *cacheDisk) searchCache(ctx context.Context, sys string, size int64, had
 	return s
 }
 
-// tellCache puts on the timeline whether there is a cache. A machine that boots from what runs on it looks for no
-// disks: it says nothing of them to go by.
+// tellCache reports whether there is a cache. During a soft reboot the event has no attribute for the cache, because
+// no disks are searched then.
 func (k *cacheDisk) tellCache(disk *blockapi.CacheDisk, made string, err error) {
 	e := trace.Event{Stage: trace.Device, Kind: trace.Info}
 	cache := string(fleet.CacheNone)
@@ -118,7 +118,7 @@ func (k *cacheDisk) tellCache(disk *blockapi.CacheDisk, made string, err error) 
 	k.timeline.event(e)
 }
 
-// handOver has the daemons of a configuration get the disk when it is there.
+// handOver adds a socket to the configuration, over which the daemons get the disk once it is found.
 func (k *cacheDisk) handOver(c *blockapi.Config, had bool) error {
 	ours, theirs, err := rootdaemon.SocketPair("cache")
 	if err != nil {
@@ -126,7 +126,7 @@ func (k *cacheDisk) handOver(c *blockapi.Config, had bool) error {
 	}
 	c.Pending = &blockapi.PendingDisk{File: theirs}
 	if had {
-		c.Pending.Wait = 3 * k.diskWait // for it to be found, to be opened, and to be made a cache
+		c.Pending.Wait = 3 * k.diskWait // time to find it, to open it, and to make a cache on it
 	}
 	search, handed := k.cache, make(chan struct{})
 	k.handed = handed
@@ -138,36 +138,36 @@ func (k *cacheDisk) handOver(c *blockapi.Config, had bool) error {
 			return
 		}
 		if err := search.disk.Send(ours); err != nil &&
-			!errors.Is(err, unix.EPIPE) { // nobody listens where the attempt is over
+			!errors.Is(err, unix.EPIPE) { // the daemons of a failed attempt are gone
 			k.timeline.console.logf("hand the cache's disk over: %v", err)
 		}
 	}()
 	return nil
 }
 
-// hadCache reports whether the node is known to have a cache: the server has heard so in its last boot, or it was
-// found by now. Who starts from a boot medium may boot without a server, from the cache beside it.
+// hadCache reports whether the node is known to have a cache: its last boot reported one, or the disk was found
+// already. A boot medium counts too, because its cache is used for boots without a server.
 func (k *cacheDisk) hadCache(s *Session) bool {
 	return s.Answer.Cached || k.timeline.config.Medium != "" || k.disks.found()
 }
 
-// settleCache waits until the daemons have the disk, or know that there is none, and returns it. From here
-// on nobody looks for it any more.
+// settleCache waits until the daemons have the disk, or know that there is none, and returns the disk. The search has
+// ended then.
 func (k *cacheDisk) settleCache() *blockapi.CacheDisk {
 	if k.cache == nil {
 		return nil
 	}
 	k.cache.need()
-	<-k.cache.done // it is bounded
+	<-k.cache.done // the search has a time limit
 	if k.handed != nil {
 		<-k.handed
 	}
 	return k.cache.disk
 }
 
-// cacheRAM is how many bytes a node with so much memory keeps of the asked ones, and what to say of it when they
-// are less. An unknown memory is 0. What is kept is locked in memory, of a program that the kernel does not end
-// when memory runs out.
+// cacheRAM returns how many of the requested bytes a node with this memory keeps, at most a quarter, and the end of
+// the phase's message if that is less. memory is 0 if unknown. The limit exists because the cache is locked in the
+// memory of a daemon that the OOM killer spares.
 func cacheRAM(asked, memory int64) (int64, string) {
 	most := memory / 4
 	if memory <= 0 || asked <= most {
@@ -180,7 +180,7 @@ func cacheRAM(asked, memory int64) (int64, string) {
 	)
 }
 
-// openCacheDisk opens the disk that was found to be the node's cache.
+// openCacheDisk waits for the search and opens the disk that it found.
 func (k *cacheDisk) openCacheDisk(ctx context.Context, sys string, size int64) (*blockapi.CacheDisk, error) {
 	if k.disks == nil {
 		return nil, errors.New("the server sent no drivers of disks")

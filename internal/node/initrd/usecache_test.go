@@ -13,19 +13,19 @@ import (
 	"pando/internal/trace"
 )
 
-// testMachine is a boot that nobody hears of.
+// testMachine returns a boot that reports to nobody.
 func testMachine() *machine {
 	m := newMachine("test", places{}, Parts{})
 	m.registration.session = &Session{}
 	return m
 }
 
-// sessionOf is what a machine was told when it registered.
+// sessionOf returns the result of the machine's registration.
 func sessionOf(m *machine) *Session {
 	return &Session{Assignment: m.timeline.assigned(), Answer: m.registration.session.Answer}
 }
 
-// cacheMachine is a machine whose group keeps a cache on a disk, and that found this one.
+// cacheMachine returns a machine whose group has a cache on a disk, and that found this device.
 func cacheMachine(device string) *machine {
 	m := testMachine()
 	m.cacheDisk.disks = &diskFinder{done: make(chan struct{}), name: device}
@@ -34,7 +34,8 @@ func cacheMachine(device string) *machine {
 	return m
 }
 
-// A cache in memory takes no more than a quarter of it, whatever the group says, and the timeline tells.
+// A cache in memory takes at most a quarter of the memory, whatever the group's setting, and the phase's message says
+// so.
 func TestCacheInMemoryIsBounded(t *testing.T) {
 	const gb = 1 << 30
 	for _, x := range []struct {
@@ -44,7 +45,7 @@ func TestCacheInMemoryIsBounded(t *testing.T) {
 		{64e6, 2 * gb, 64e6, ""},
 		{2e9, 2 * gb, gb / 2, ", cache of 536 MB in memory and not of 2000: a quarter of what the node has"},
 		{2e9, 16 * gb, 2e9, ""},
-		{4e9, 0, 4e9, ""}, // the kernel does not say
+		{4e9, 0, 4e9, ""}, // memory unknown
 	} {
 		if got, text := cacheRAM(x.asked, x.memory); got != x.want || text != x.text {
 			t.Errorf("%d of %d: %d, %q, want %d, %q", x.asked, x.memory, got, text, x.want, x.text)
@@ -63,13 +64,13 @@ func TestCacheInMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// cacheOf has a machine look for its cache, hands it over as to the daemons, and returns what the timeline says
-// when there is one. Nobody but the configuration has the disk then.
+// cacheOf lets a machine find its cache and hand it over as to the daemons, and returns the timeline. Only the
+// configuration has the disk then.
 func cacheOf(t *testing.T, m *machine, sys string, c *blockapi.Config) string {
 	t.Helper()
 	m.cacheDisk.cache, m.cacheDisk.handed, c.Disk, c.Pending = nil, nil, nil, nil
 	found := func() {}
-	if m.cacheDisk.disks.ended() { // it is found once the daemons run, and no sooner
+	if m.cacheDisk.disks.ended() { // the disk is found only after the daemons were started
 		m.cacheDisk.disks = &diskFinder{done: make(chan struct{}), name: m.cacheDisk.disks.name}
 		found = func() { close(m.cacheDisk.disks.done) }
 	}
@@ -100,7 +101,7 @@ func cacheOf(t *testing.T, m *machine, sys string, c *blockapi.Config) string {
 	return events[0].Message
 }
 
-// wantNoCache wants a boot that said why it has no cache, with a hint, and nothing else.
+// wantNoCache checks that the boot reported why it has no cache, with a hint, and nothing else.
 func wantNoCache(t *testing.T, m *machine, why string) {
 	t.Helper()
 	events := m.timeline.report.Take()
@@ -115,7 +116,7 @@ func wantNoCache(t *testing.T, m *machine, why string) {
 	}
 }
 
-// A daemon waits for a disk that the node is known to have, and for no other.
+// A daemon waits only for a disk that the node is known to have.
 func TestWhichDiskIsAwaited(t *testing.T) {
 	searching := func() *machine {
 		m := cacheMachine("")
@@ -154,7 +155,7 @@ func TestWhichDiskIsAwaited(t *testing.T) {
 		wantNoCache(t, x.m, "none is prepared")
 	}
 	found := cacheMachine("sdx1").cacheDisk
-	found.cache = &cacheSearch{done: make(chan struct{})} // it is being opened
+	found.cache = &cacheSearch{done: make(chan struct{})} // the disk is being opened
 	var c blockapi.Config
 	if err := found.handOver(&c, found.hadCache(&Session{})); err != nil || c.Pending.Wait == 0 {
 		t.Errorf("a disk that was found by now: %+v, %v", c.Pending, err)
@@ -162,7 +163,7 @@ func TestWhichDiskIsAwaited(t *testing.T) {
 	close(found.cache.done)
 	<-found.handed
 	c.Pending.File.Close()
-	// Where it is clear that there is none, nothing is to come.
+	// If there is certainly no disk, none is pending.
 	for name, m := range map[string]*machine{"none found": cacheMachine(""), "no drivers": testMachine()} {
 		m.timeline.assignment.Store(&fleet.Assignment{Cache: &fleet.Cache{Kind: fleet.CacheDisk, Size: 80e6}})
 		var c blockapi.Config
@@ -173,7 +174,7 @@ func TestWhichDiskIsAwaited(t *testing.T) {
 	}
 }
 
-// An attempt that is repeated gets the disk that the one before it opened, and nobody else has opened it meanwhile.
+// A repeated attempt gets the disk that the attempt before opened, and the disk is opened only once.
 func TestNextAttemptHasTheDisk(t *testing.T) {
 	disk := cachekit.NewDisk(t)
 	m := cacheMachine("")
@@ -183,9 +184,9 @@ func TestNextAttemptHasTheDisk(t *testing.T) {
 	if first.Pending == nil {
 		t.Fatalf("%+v: the disk is not found yet", first)
 	}
-	m.cacheDisk.disks.name = ".." + disk.Name // of /dev
+	m.cacheDisk.disks.name = ".." + disk.Name // relative to /dev
 	close(m.cacheDisk.disks.done)
-	first.Pending.File.Close() // its daemons died
+	first.Pending.File.Close() // the daemons of the first attempt ended
 	m.cacheDisk.settleCache()
 	m.cacheDisk.useCache(t.Context(), hardware.Sysfs, sessionOf(m), &next)
 	if next.Disk == nil || next.Disk != m.cacheDisk.cache.disk || next.Pending != nil {
@@ -199,8 +200,8 @@ func TestNextAttemptHasTheDisk(t *testing.T) {
 	}
 }
 
-// A disk that takes its time costs a node that is not known to have one nothing before the boot needs it, and is
-// not given up before.
+// A slow disk costs a node that is not known to have one nothing until the boot needs the disk. The search does not
+// end before.
 func TestWhenADiskIsNeeded(t *testing.T) {
 	const wait = 50 * time.Millisecond
 	for _, known := range []bool{true, false} {

@@ -14,11 +14,11 @@ import (
 	"pando/internal/rootdir"
 )
 
-// warmPart is the part of the memory that is filled with files of the next root before it is gone to.
+// Up to 1/warmPart of the memory is filled with files of the next root before the soft reboot.
 const warmPart = 8
 
-// warmTrees are directories of which a start of systemd reads most, and programs in /usr/bin that it runs for a
-// moment each.
+// warmTrees are directories that systemd's start reads almost completely. warmPrograms are programs that it runs
+// briefly. warmNot are parts of warmTrees that it does not read.
 var (
 	warmTrees = []string{
 		"/usr/lib/systemd",
@@ -40,8 +40,8 @@ var (
 	warmNot = []string{"/usr/lib/systemd/boot", "/usr/lib/systemd/catalog", "/usr/lib/udev/hwdb.d"}
 )
 
-// warm mounts the next root by itself, and reads of it what programs that run now have mapped, and what systemd
-// reads before: all that is started again in a moment, and nobody waits yet.
+// warm mounts the next root and reads the files that the next boot starts with: those that running programs have
+// mapped now, and those that systemd reads. The soft reboot then does not wait for them.
 func (w *rootMount) warm(kind string) error {
 	if err := w.mountLower(kind); err != nil {
 		return err
@@ -62,8 +62,7 @@ func (w *rootMount) warm(kind string) error {
 	return nil
 }
 
-// warmFile reads a file, or all of a directory, as long as there are bytes left. What the root does not have, or what
-// cannot be read now, is none of its business.
+// warmFile reads a file or a directory tree while left is positive. It ignores files that are missing or unreadable.
 func warmFile(r *rootdir.Dir, name string, left *int64) {
 	if *left <= 0 || slices.Contains(warmNot, name) {
 		return
@@ -82,20 +81,20 @@ func warmFile(r *rootdir.Dir, name string, left *int64) {
 	case info.IsDir():
 		below, _ := f.ReadDir(-1)
 		for _, e := range below {
-			if e.IsDir() || e.Type().IsRegular() { // a link leads to what is read by another name, or out of the tree
+			if e.IsDir() || e.Type().IsRegular() { // links lead to files with another name, or out of the tree
 				warmFile(r, path.Join(name, e.Name()), left)
 			}
 		}
 	}
 }
 
-// mappedFiles are the files that processes have mapped, each once, in the order of the processes' numbers' text.
+// mappedFiles lists the files below /usr that processes have mapped, without duplicates.
 func mappedFiles(proc string) []string {
 	maps, _ := filepath.Glob(filepath.Join(proc, "[0-9]*", "maps"))
 	known := map[string]bool{}
 	var out []string
 	for _, file := range maps {
-		data, _ := os.ReadFile(file) // it may have ended
+		data, _ := os.ReadFile(file) // the process may have ended
 		for line := range strings.Lines(string(data)) {
 			i := strings.IndexByte(line, '/')
 			if i < 0 {

@@ -20,8 +20,8 @@ func TestLeaseDue(t *testing.T) {
 		{7*time.Hour - time.Second, ask, time.Minute},
 		{7 * time.Hour, askAll, 30 * time.Minute},
 		{8*time.Hour - 1, askAll, time.Minute},
-		{8 * time.Hour, anew, time.Minute},
-		{1000 * time.Hour, anew, time.Minute},
+		{8 * time.Hour, discover, time.Minute},
+		{1000 * time.Hour, discover, time.Minute},
 	} {
 		what, wait := due(l, l.Acquired+c.age)
 		if what != c.what || wait != c.wait {

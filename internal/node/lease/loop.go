@@ -10,21 +10,21 @@ import (
 	"pando/internal/link"
 )
 
-// renewal is what is due for a lease at some moment (RFC 2131, 4.4.5).
+// renewal says what is due for a lease at some moment (RFC 2131, 4.4.5).
 type renewal int
 
 const (
-	keep   renewal = iota // nothing yet
-	ask                   // T1 passed: ask the server that gave it
-	askAll                // T2 passed: ask any server
-	anew                  // expired: a new lease, but the old address stays, because the root hangs on it
+	keep     renewal = iota // nothing is due
+	ask                     // T1 passed: request it from the server that gave it
+	askAll                  // T2 passed: request it from any server
+	discover                // expired: get a new lease; the old address stays, because the root depends on it
 )
 
 // Pauses between attempts, whatever the DHCP server says.
 const (
 	minRenew = time.Minute      // after an attempt that failed
 	minPause = 30 * time.Second // between any two attempts
-	useAgain = 5 * time.Second  // until a lease that could not be put to work is tried again
+	useAgain = 5 * time.Second  // until a lease that could not be applied is tried again
 )
 
 var errNak = errors.New("the server takes the address back")
@@ -40,18 +40,18 @@ func due(l link.Lease, now time.Duration) (renewal, time.Duration) {
 	case age < l.Length:
 		return askAll, max((l.Length-age)/2, minRenew)
 	}
-	return anew, minRenew
+	return discover, minRenew
 }
 
 // renewLoop renews a lease.
 type renewLoop struct {
 	now   func() time.Duration // CLOCK_MONOTONIC
 	renew func(context.Context, link.Lease, renewal) (link.Lease, error)
-	use   func(ctx context.Context, old, l link.Lease) error // puts l to work in place of old
+	use   func(ctx context.Context, old, l link.Lease) error // applies l, which replaces a lease
 	say   func(message, hint string)
 }
 
-// run keeps l until ctx ends.
+// run renews l until ctx ends.
 func (k *renewLoop) run(ctx context.Context, l link.Lease) {
 	for used := l; ; {
 		what, pause := due(l, k.now())
@@ -81,11 +81,11 @@ func (k *renewLoop) run(ctx context.Context, l link.Lease) {
 	}
 }
 
-// again renews l in the way that is due. A server that takes the address back is asked for another at once.
+// again renews l in the way that is due. If the server takes the address back, it gets a new lease at once.
 func (k *renewLoop) again(ctx context.Context, l link.Lease, what renewal) (link.Lease, error) {
 	renewed, err := k.renew(ctx, l, what)
 	if errors.Is(err, errNak) {
-		return k.renew(ctx, l, anew)
+		return k.renew(ctx, l, discover)
 	}
 	return renewed, err
 }

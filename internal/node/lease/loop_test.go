@@ -20,7 +20,7 @@ import (
 	"pando/internal/rundir"
 )
 
-// keeping runs a keeper for d on a fake clock and returns when it asked, and in which way.
+// keeping runs a renewLoop for d on a fake clock and returns when it renewed, and in which way.
 func keeping(t *testing.T, d time.Duration, l link.Lease, k renewLoop) (at []time.Duration, how []renewal) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -49,7 +49,7 @@ func keeping(t *testing.T, d time.Duration, l link.Lease, k renewLoop) (at []tim
 
 func granted(_ context.Context, l link.Lease, _ renewal) (link.Lease, error) { return l, nil }
 
-// A server that gives leases of no length, or wants them renewed at once, is not asked without a pause.
+// A server that gives leases of length zero, or with T1 zero, does not get requests without a pause.
 func TestRenewLoopPauses(t *testing.T) {
 	for _, l := range []link.Lease{{}, {Length: time.Hour, Rebind: time.Hour},
 		{Length: time.Millisecond, Renew: 1, Rebind: 2}} {
@@ -73,7 +73,7 @@ func TestRenewLoopRenewsAtT1(t *testing.T) {
 	}
 }
 
-// A refusal leads to a request for any address at once, and both being refused to a pause.
+// After a NAK the next request is for any address, at once; after a NAK to that there is a pause.
 func TestRenewLoopNak(t *testing.T) {
 	at, how := keeping(
 		t,
@@ -82,12 +82,12 @@ func TestRenewLoopNak(t *testing.T) {
 		renewLoop{renew: func(_ context.Context, l link.Lease, _ renewal) (link.Lease, error) { return l, errNak }},
 	)
 	if !slices.Equal(at, []time.Duration{30 * time.Minute, 30 * time.Minute}) ||
-		!slices.Equal(how, []renewal{ask, anew}) {
+		!slices.Equal(how, []renewal{ask, discover}) {
 		t.Errorf("asked at %v in the ways %v", at, how)
 	}
 }
 
-// A lease that is over is asked for anew, once a minute, and the first that comes is kept.
+// After a lease has expired a new one is requested once a minute, and the first one that comes is used.
 func TestRenewLoopExpiry(t *testing.T) {
 	tries := 0
 	at, how := keeping(t, 5*time.Minute, link.Lease{}, renewLoop{
@@ -98,12 +98,12 @@ func TestRenewLoopExpiry(t *testing.T) {
 			l.Length, l.Renew, l.Rebind = time.Hour, 30*time.Minute, 50*time.Minute
 			return l, nil
 		}})
-	if len(at) != 3 || how[0] != anew || how[2] != anew || at[2]-at[1] != minRenew {
+	if len(at) != 3 || how[0] != discover || how[2] != discover || at[2]-at[1] != minRenew {
 		t.Errorf("asked at %v in the ways %v", at, how)
 	}
 }
 
-// A daemon that is just being replaced is told again, with the lease that it still keeps up.
+// A daemon that is being replaced gets the new lease again later; until then the old lease is kept up.
 func TestRenewLoopTellsUntilTaken(t *testing.T) {
 	old := link.Lease{
 		Address: netip.MustParsePrefix("10.0.0.1/24"),
@@ -131,7 +131,7 @@ func TestRenewLoopTellsUntilTaken(t *testing.T) {
 	}
 }
 
-// The new lease is on record when the daemon has it, not before.
+// The new lease is recorded after the daemon has it, not before.
 func TestUseLease(t *testing.T) {
 	dir := t.TempDir()
 	daemon := blockapi.Client{Socket: filepath.Join(dir, "s")}

@@ -18,15 +18,15 @@ import (
 
 // Renewer renews the node's lease for as long as the node runs.
 type Renewer struct {
-	Dir     string // where the lease is on record
+	Dir     string // directory of the recorded lease
 	Network interface {
 		SetNetwork(context.Context, link.Network) error
-	} // what has to be kept up: the block daemon
+	} // the block daemon, which keeps addresses and routes up
 	Info func(message, hint string) // puts a fact on the timeline
 	Log  io.Writer
 }
 
-// Run renews the lease until ctx ends. Nothing that goes wrong here takes the address away.
+// Run renews the lease until ctx ends. No error here removes the address.
 func (r *Renewer) Run(ctx context.Context) {
 	var l link.Lease
 	if err := rundir.ReadJSON(r.Dir, rundir.LeaseName, &l); err != nil {
@@ -37,9 +37,9 @@ func (r *Renewer) Run(ctx context.Context) {
 	k.run(ctx, l)
 }
 
-// use puts a renewed lease to work: the daemon keeps its address up from now on. It is called again after an
-// error. Until the daemon has taken it, the old address stays, which the daemon would only put back, and the old
-// lease stays on record, so that an agent that is killed here begins with it.
+// use applies a renewed lease: the daemon keeps its address up from now on. After an error it is called again. Until
+// the daemon has the new lease, the old address and the recorded old lease stay: the daemon would restore the address,
+// and an agent that is killed here begins with the old lease.
 func (r *Renewer) use(ctx context.Context, old, l link.Lease) error {
 	if err := link.Apply(l.Network()); err != nil {
 		r.logf("%v", err)
@@ -64,14 +64,14 @@ func (r *Renewer) logf(format string, args ...any) {
 	fmt.Fprintf(r.Log, "lease: "+format+"\n", args...)
 }
 
-// renew asks for the lease again in one of the ways. The adapter is found by its index: its name has changed.
+// renew renews the lease in one of the ways. It finds the adapter by its index, because its name has changed.
 func renew(ctx context.Context, l link.Lease, how renewal) (link.Lease, error) {
 	i, err := net.InterfaceByIndex(l.Interface)
 	if err != nil {
 		return l, fmt.Errorf("interface %d: %w", l.Interface, err)
 	}
 	n := link.NIC{Index: i.Index, Name: i.Name, MAC: l.MAC}
-	if how == anew {
+	if how == discover {
 		return link.Discover(ctx, n)
 	}
 	c, server, err := renewClient(ctx, n, l, how)
@@ -95,14 +95,15 @@ func renew(ctx context.Context, l link.Lease, how renewal) (link.Lease, error) {
 	return link.NewLease(n, answer, rundir.Monotonic())
 }
 
-// renewClient speaks from the node's address to its server, or by broadcast to any.
+// renewClient returns a client and the address to send to: from the node's address to its server, or by broadcast to
+// any server.
 func renewClient(ctx context.Context, n link.NIC, l link.Lease, how renewal) (*nclient4.Client, *net.UDPAddr, error) {
 	opts := []nclient4.ClientOpt{nclient4.WithTimeout(link.DHCPTimeout), nclient4.WithRetry(link.DHCPRetries)}
 	if how == askAll {
 		c, err := nclient4.New(n.Name, append(opts, nclient4.WithHWAddr(n.Hardware()))...)
 		return c, nclient4.DefaultServers, err
 	}
-	// Bound to the adapter, so that a DHCP client of the image for another adapter can have the port too.
+	// The socket is bound to the adapter, so that the image's DHCP client for another adapter can use the port too.
 	lc := net.ListenConfig{Control: func(_, _ string, rc syscall.RawConn) error {
 		var bindErr error
 		err := rc.Control(func(fd uintptr) {

@@ -17,8 +17,8 @@ import (
 	"pando/internal/link"
 )
 
-// renewRole makes the test binary the client; it runs in a namespace of its own, where sockets of all of its
-// threads belong.
+// renewRole makes the test binary the client. It runs in a network namespace of its own, so that the sockets of all its
+// threads are in there.
 const renewRole = "PANDO_TEST_RENEW"
 
 // TestRenewAgainstDnsmasq gets an address from a foreign server and renews it in each of the ways.
@@ -76,7 +76,7 @@ func startDnsmasq(t *testing.T, ns string) {
 	})
 }
 
-// renewAll is the client's side.
+// renewAll runs on the client's side.
 func renewAll(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
 	defer cancel()
@@ -98,7 +98,7 @@ func renewAll(t *testing.T) {
 	if l.Server != netip.MustParseAddr("10.77.0.1") || l.Length != 10*time.Minute || l.Address.Bits() != 24 {
 		t.Errorf("lease %+v", l)
 	}
-	for _, how := range []renewal{ask, askAll, anew} {
+	for _, how := range []renewal{ask, askAll, discover} {
 		again, err := renew(ctx, l, how)
 		if err != nil {
 			t.Errorf("renewal %d: %v", how, err)

@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// Of the ELF format (elf(5)), for 64 bits and little-endian, which all machines are that Pando boots.
+// Sizes and constants of the ELF format (elf(5)), 64 bits, little-endian: Pando boots only such machines.
 const (
 	elfHeader  = 64
 	elfProgram = 56
@@ -16,11 +16,11 @@ const (
 	dynEntry   = 16
 	dynNeeded  = 1
 	dynStrings = 5
-	elfMost    = 64 << 10 // bytes of a table that are read
+	elfMost    = 64 << 10 // largest table that is read, in bytes
 )
 
-// needs returns the names of the libraries that a program or library asks for, and the path of its loader. What is no
-// such file needs nothing.
+// needs returns the names of the libraries that a program or library needs, and the path of its loader. For other
+// files it returns nothing.
 func needs(f io.ReaderAt) (libraries []string, loader string) {
 	le := binary.LittleEndian
 	head := part(f, 0, elfHeader)
@@ -29,7 +29,7 @@ func needs(f io.ReaderAt) (libraries []string, loader string) {
 	}
 	headers := part(f, le.Uint64(head[32:]), uint64(le.Uint16(head[56:]))*elfProgram)
 	var dynamic []byte
-	at := func(address uint64) uint64 { // where in the file it is
+	at := func(address uint64) uint64 { // offset in the file of an address
 		for h := headers; len(h) > 0; h = h[elfProgram:] {
 			start := le.Uint64(h[16:])
 			if le.Uint32(h) == elfLoad && address >= start && address-start < le.Uint64(h[32:]) {
@@ -55,14 +55,14 @@ func needs(f io.ReaderAt) (libraries []string, loader string) {
 	for d := dynamic; len(d) > 0; d = d[dynEntry:] {
 		if le.Uint64(d) == dynNeeded {
 			name := make([]byte, 256)
-			n, _ := f.ReadAt(name, int64(strings+le.Uint64(d[8:]))) // it may be at the end of the file
+			n, _ := f.ReadAt(name, int64(strings+le.Uint64(d[8:]))) // the name may be at the end of the file
 			libraries = append(libraries, text(name[:n]))
 		}
 	}
 	return libraries, loader
 }
 
-// part is some bytes of a file, nil when it does not have them.
+// part returns size bytes of a file at an offset, nil if the file does not have them.
 func part(f io.ReaderAt, at, size uint64) []byte {
 	if size > elfMost || at > 1<<40 {
 		return nil
@@ -74,7 +74,7 @@ func part(f io.ReaderAt, at, size uint64) []byte {
 	return b
 }
 
-// text is a string that ends in a zero byte.
+// text returns the bytes before the first zero byte.
 func text(b []byte) string {
 	s, _, _ := bytes.Cut(b, []byte{0})
 	return string(s)

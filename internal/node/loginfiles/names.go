@@ -1,6 +1,6 @@
 package loginfiles
 
-// Where programs and libraries are.
+// Directories that are searched for programs and libraries.
 var (
 	programDirs = []string{"/usr/sbin/", "/usr/bin/", "/usr/lib/systemd/", "/usr/lib/openssh/", "/usr/libexec/openssh/",
 		"/sbin/", "/bin/"}
@@ -8,8 +8,8 @@ var (
 		"/usr/lib/*-linux-gnu*/systemd/", "/usr/lib64/systemd/", "/usr/lib/systemd/"}
 )
 
-// What comes first is kept when there is no room for all. The first programs are those of a login, and the services
-// that have a part in it; PAM's and NSS's modules and the small files come between these and the rest.
+// The lists are in order of importance, because the memory is bounded: first the programs and services of a login,
+// then PAM's and NSS's modules (reader.modules), the shells of accounts, the small files and locales, then tools.
 var (
 	loginPrograms = []string{"sshd", "sshd-session", "sshd-auth", "login", "agetty", "sulogin", "bash", "sh",
 		"systemd", "systemd-executor", "systemd-logind", "systemd-journald", "dbus-daemon", "dbus-broker",
@@ -26,14 +26,23 @@ var (
 		"/etc/systemd/user/*", "/usr/lib/systemd/user/*", "/usr/lib/systemd/user/*/*",
 		"/usr/lib/systemd/user-*generators/*", "/usr/share/user-tmpfiles.d/*", "/usr/share/dbus-1/session.conf",
 		"/usr/lib/locale/C.utf8/*", "/usr/lib/locale/C.utf8/*/*", "/usr/lib/*-linux-gnu*/gconv/gconv-modules.cache",
-		"/usr/lib*/gconv/gconv-modules.cache", "/usr/share/zoneinfo/Etc/UTC",
-		"/*/terminfo/[lsvx]/linux", "/*/terminfo/[lsvx]/screen", "/*/terminfo/[lsvx]/vt[12]*0",
-		"/*/terminfo/[lsvx]/xterm*", "/usr/share/terminfo/[lsvx]/linux", "/usr/share/terminfo/[lsvx]/xterm*",
+		"/usr/lib*/gconv/gconv-modules.cache", "/usr/share/zoneinfo/Etc/UTC", "/usr/share/locale/locale.alias",
+		"/usr/share/bash-completion/bash_completion", "/etc/bash_completion.d/*",
 	}
-	tools = []string{"systemctl", "systemd-shutdown", "systemd-update-utmp", "reboot",
+	terminals = []string{"linux", "vt[12]*0", "xterm*", "screen", "screen-256color", "tmux", "tmux-256color"}
+	tools     = []string{"systemctl", "systemd-shutdown", "systemd-update-utmp", "reboot",
 		"poweroff", "shutdown", "journalctl", "loginctl", "ps", "ip", "ls", "cat",
 		"id", "uname", "df", "dmesg", "mount", "umount", "kill", "sleep", "date", "grep", "tail", "head", "less",
 		"free", "uptime", "hostname", "env", "rm", "cp", "mv", "mkdir", "touch", "ln", "stat", "readlink", "echo",
 		"sync", "tty", "stty", "who", "whoami", "sed", "sort", "wc", "top", "ss", "ping", "su", "sudo", "pgrep",
 		"chmod", "chown", "du", "mesg", "run-parts", "lesspipe", "dircolors", "basename", "dirname", "cut", "tr"}
 )
+
+// shellFiles has what shells open when they start, besides libraries that they are linked with. For bash and dash it
+// is in smallFiles.
+var shellFiles = map[string][]string{
+	"zsh": {"/etc/zsh*", "/etc/zsh/*", "/root/.z*", "/usr/lib/*-linux-gnu*/zsh/*/zsh/*.so",
+		"/usr/lib64/zsh/*/zsh/*.so", "/usr/lib/zsh/*/zsh/*.so"},
+	"fish": {"/etc/fish/*", "/etc/fish/conf.d/*", "/root/.config/fish/*", "/usr/share/fish/*",
+		"/usr/share/fish/vendor_conf.d/*", "/usr/share/fish/functions/*"},
+}

@@ -16,25 +16,51 @@ import (
 	"pando/internal/blockapi"
 )
 
-// How it is read: nodes that boot together do not begin together, and reads of others come first.
+// Reading starts at a random time within beginWithin, because nodes boot together. It is slow, because reads of other
+// programs come first.
 const (
 	beginWithin = 2 * time.Minute
 	lookEvery   = time.Minute
 	perSecond   = 2 << 20 // bytes
 )
 
-// block is the daemon behind the root.
+// block is the root's block daemon.
 type block interface {
 	Status(ctx context.Context, since int64) (blockapi.Status, error)
 	Hold(ctx context.Context, on bool) (blockapi.Held, error)
 }
 
-// Run has the block daemon hold the files of this system until ctx ends; a daemon that takes over begins anew. It may
-// take as long as the servers are away.
-func Run(ctx context.Context, b block, log io.Writer) { run(ctx, b, log, (*reader).all) }
+// Run makes the block daemon of /dev/nbdN, where N is device, hold this system's login files until ctx ends. It repeats
+// that for each new daemon. It may take until a server answers.
+func Run(ctx context.Context, b block, device int, log io.Writer) {
+	run(ctx, b, log, func(k *reader) {
+		if err := forgetMetadata(device); err != nil {
+			fmt.Fprintln(log, "directories and inodes of the root may not be held:", err)
+		}
+		k.all()
+	})
+}
+
+// forgetMetadata makes the kernel read directories and inodes of the root again, so that the block daemon gets their
+// objects, too. Files are read past the page cache; for metadata there is no such way.
+func forgetMetadata(device int) error {
+	const slab = "2" // Documentation/admin-guide/sysctl/vm.rst, drop_caches: dentries and inodes
+	if err := os.WriteFile("/proc/sys/vm/drop_caches", []byte(slab), 0); err != nil {
+		return err
+	}
+	f, err := os.Open(blockapi.DeviceNode(device))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := unix.IoctlSetInt(int(f.Fd()), unix.BLKFLSBUF, 0); err != nil {
+		return fmt.Errorf("%s: flush buffers: %w", f.Name(), err)
+	}
+	return nil
+}
 
 func run(ctx context.Context, b block, log io.Writer, files func(*reader)) {
-	holding := 0 // which daemon does
+	holding := 0 // PID of the daemon that holds them
 	for wait := rand.N(beginWithin); backoff.Sleep(ctx, wait) == nil; wait = lookEvery {
 		st, err := b.Status(ctx, 0)
 		if err != nil || st.PID == holding {
@@ -52,36 +78,57 @@ func hold(ctx context.Context, b block, log io.Writer, files func(*reader)) erro
 	if _, err := b.Hold(ctx, true); err != nil {
 		return err
 	}
+	left := 0
 	k := &reader{read: readThrough, known: map[string]bool{},
-		pause: func(n int64) bool { return backoff.Sleep(ctx, time.Duration(n)*time.Second/perSecond) == nil }}
+		pause: func(n int64) bool { return backoff.Sleep(ctx, time.Duration(n)*time.Second/perSecond) == nil },
+		free: func() int64 {
+			h, err := b.Hold(ctx, false) // the next call counts again what has no room
+			if left += h.Left; err == nil {
+				_, err = b.Hold(ctx, true)
+			}
+			if err != nil {
+				return 0
+			}
+			return blockapi.HoldMost - h.Bytes
+		}}
 	files(k)
 	h, err := b.Hold(ctx, false)
 	if err == nil {
+		_, _ = io.WriteString(log, k.note)
 		fmt.Fprintf(log, "what a login reads is held in memory: %d files of %.1f MB, for which %.1f MB are held "+
 			"beside the boot pack; %d objects have no room\n",
-			k.files, float64(k.bytes)/1e6, float64(h.Bytes)/1e6, h.Left)
+			k.files, float64(k.bytes)/1e6, float64(h.Bytes)/1e6, left+h.Left)
 	}
 	return err
 }
 
-// reader reads files.
+// reader reads files so that the block daemon holds their objects.
 type reader struct {
-	root  string                             // "" but for tests
-	read  func(f *os.File, size int64) error // past the page cache: what is in there is not held
-	pause func(bytes int64) bool             // after that many; false: it is over
+	root  string                             // "", except in tests
+	read  func(f *os.File, size int64) error // bypasses the page cache, whose pages do not reach the daemon
+	pause func(bytes int64) bool             // waits after reading this many bytes; false: stop
+	free  func() int64                       // bytes that the daemon has room for
 
-	known map[string]bool // by what they were asked for, and by path
+	known map[string]bool // names and paths that were handled
 	files int
 	bytes int64
 	over  bool
+	note  string // what is left out, for the log
 }
 
 func (k *reader) all() {
 	k.programs(loginPrograms)
 	k.modules()
+	k.shells()
 	for _, pattern := range smallFiles {
 		k.glob(pattern)
 	}
+	for _, terminal := range terminals {
+		for _, dir := range []string{"/etc/terminfo/", "/lib/terminfo/", "/usr/share/terminfo/"} {
+			k.glob(dir + terminal[:1] + "/" + terminal)
+		}
+	}
+	k.locales()
 	k.programs(tools)
 }
 
@@ -91,7 +138,7 @@ func (k *reader) programs(names []string) {
 	}
 }
 
-// first keeps the first file of a name in some directories, as the search for programs and libraries finds it.
+// first reads the first file of a name in dirs, as the search for programs and libraries does.
 func (k *reader) first(name string, dirs []string) {
 	if name == "" || k.known[name] {
 		return
@@ -113,7 +160,7 @@ func (k *reader) glob(pattern string) {
 	}
 }
 
-// modules keeps those of PAM and NSS that the system is configured to use.
+// modules reads the PAM and NSS modules that the system is configured to use.
 func (k *reader) modules() {
 	for _, dir := range []string{"/etc/pam.d/*", "/usr/lib/pam.d/*"} {
 		files, _ := filepath.Glob(k.root + dir)
@@ -132,9 +179,9 @@ func (k *reader) modules() {
 	}
 }
 
-// words are those of a configuration file without its comments.
+// words returns the words of a configuration file without its comments.
 func words(file string) (out []string) {
-	b, _ := os.ReadFile(file) // there may be none
+	b, _ := os.ReadFile(file) // the file may not exist
 	for line := range strings.Lines(string(b)) {
 		line, _, _ = strings.Cut(line, "#")
 		out = append(out, strings.Fields(line)...)
@@ -142,7 +189,7 @@ func words(file string) (out []string) {
 	return out
 }
 
-// file keeps a file, and the libraries that it needs.
+// file reads a file and the libraries that it needs.
 func (k *reader) file(path string) {
 	target, err := filepath.EvalSymlinks(path)
 	if err != nil || k.known[target] || k.over {
@@ -171,7 +218,7 @@ func (k *reader) file(path string) {
 	}
 }
 
-// readThrough reads a file past the page cache, where its file system can do that.
+// readThrough reads a file with O_DIRECT, which bypasses the page cache if the file system supports it.
 func readThrough(f *os.File, size int64) error {
 	const step = 128 << 10
 	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
@@ -179,7 +226,7 @@ func readThrough(f *os.File, size int64) error {
 		_, err = unix.FcntlInt(f.Fd(), unix.F_SETFL, flags|unix.O_DIRECT)
 	}
 	if err == nil {
-		defer unix.FcntlInt(f.Fd(), unix.F_SETFL, flags) // what is read next is not aligned
+		defer unix.FcntlInt(f.Fd(), unix.F_SETFL, flags) // the next reads are not aligned
 	}
 	page, err := unix.Mmap(-1, 0, step, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {

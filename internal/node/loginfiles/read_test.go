@@ -17,7 +17,7 @@ import (
 	"pando/internal/blockapi"
 )
 
-// tree is a system with programs of this machine: bash if it is there, which needs libraries.
+// tree returns a root with programs of this machine, among them bash and its libraries if there is one.
 func tree(t *testing.T) (root, bash string) {
 	t.Helper()
 	root = t.TempDir()
@@ -56,9 +56,13 @@ func tree(t *testing.T) (root, bash string) {
 	return root, bash
 }
 
-// kept is what a reader of a tree keeps, in order.
+// room is what the daemon has room for when the archive of locales is read.
+const room = 4 << 20
+
+// kept returns a reader and the files that it reads, in order.
 func kept(root string) (k *reader, names []string) {
 	k = &reader{root: root, known: map[string]bool{}, pause: func(int64) bool { return true },
+		free: func() int64 { return room },
 		read: func(f *os.File, _ int64) error {
 			names = append(names, strings.TrimPrefix(f.Name(), root))
 			return nil
@@ -67,7 +71,7 @@ func kept(root string) (k *reader, names []string) {
 	return k, names
 }
 
-// A shell comes with its libraries and loader, PAM and NSS with the modules that are configured.
+// A shell is read with its libraries and loader, PAM and NSS with the configured modules.
 func TestWhatALoginReads(t *testing.T) {
 	root, bash := tree(t)
 	k, names := kept(root)
@@ -97,7 +101,7 @@ func TestWhatALoginReads(t *testing.T) {
 	}
 }
 
-// needs finds what the standard library finds.
+// needs returns the same as the standard library.
 func TestNeedsOfPrograms(t *testing.T) {
 	_, bash := tree(t)
 	f, err := elf.Open(bash)
@@ -117,12 +121,12 @@ func TestNeedsOfPrograms(t *testing.T) {
 	if !slices.Equal(got, want) || !strings.Contains(loader, "/ld-") || len(got) == 0 {
 		t.Errorf("%q, loader %q; want %q", got, loader, want)
 	}
-	for n := range 600 { // cut off anywhere, it is no program, or needs less
+	for n := range 600 { // a truncated program is no program, or needs less
 		needs(bytes.NewReader(data[:n]))
 	}
 }
 
-// A file is read whole, past the page cache where that can be done, and can be read as usual afterwards.
+// A file is read whole, with O_DIRECT where possible, and can be read normally afterwards.
 func TestReadThrough(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f")
 	want := strings.Repeat("0123456789", 30_000)
@@ -163,7 +167,7 @@ func (d *daemon) Hold(_ context.Context, on bool) (blockapi.Held, error) {
 	return blockapi.Held{}, nil
 }
 
-// Each daemon is told once what to hold.
+// Each new daemon gets one hold request.
 func TestEachDaemonIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

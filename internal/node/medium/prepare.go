@@ -15,10 +15,10 @@ import (
 	"pando/internal/problem"
 )
 
-// prepareMost is how long it may take.
+// prepareMost bounds the time to prepare a boot medium.
 const prepareMost = 2 * time.Minute
 
-// Prepare makes a disk this node's cache, and a boot medium too if that is wanted.
+// Prepare makes a disk this node's cache, and also a boot medium if the command says so.
 func (m *Renewer) Prepare(sys, dev, proc string, e api.NodeCommand) error {
 	if !e.Bootable {
 		return disk.PrepareCache(sys, dev, proc, e.Device, e.DryRun)
@@ -37,14 +37,13 @@ func (m *Renewer) Prepare(sys, dev, proc string, e api.NodeCommand) error {
 	return disk.Prepare(sys, dev, proc, e.Device, e.DryRun, maker)
 }
 
-// mediumMaker makes a whole disk a boot medium, as the server lays it out.
+// mediumMaker makes a whole disk a boot medium with the content that the server sends.
 type mediumMaker struct {
-	ask    func(size int64) (io.ReadCloser, error) // the server, for what makes a disk of so many bytes a medium
-	stream io.ReadCloser                           // its answer; nil: there is none yet
+	ask    func(size int64) (io.ReadCloser, error) // gets a medium for a disk of size bytes from the server
+	stream io.ReadCloser                           // the server's answer; nil: not requested yet
 }
 
-// Check asks the server too: only it knows whether it has all that a medium takes, and it says so before it sends
-// the first byte.
+// Check also requests the content from the server, which refuses before the first byte if it lacks parts of a medium.
 func (m *mediumMaker) Check(d api.Disk, sector int) (err error) {
 	switch {
 	case d.Of != "":
@@ -75,7 +74,7 @@ func (m *mediumMaker) Check(d api.Disk, sector int) (err error) {
 	return nil
 }
 
-// unwritten is a hint that nothing was written, and what the server says to do if it refused.
+// unwritten returns a hint that nothing was written, with the server's advice if the server refused.
 func unwritten(err error) string {
 	var r *control.Refused
 	if errors.As(err, &r) && r.Hint() != "" {
@@ -89,7 +88,7 @@ func (m *mediumMaker) Write(f *os.File, d api.Disk, _ int) error {
 	return err
 }
 
-// close gives the server's answer up. A dry run reads nothing of it.
+// close closes the server's answer. A dry run does not read it.
 func (m *mediumMaker) close() {
 	if m.stream != nil {
 		m.stream.Close()

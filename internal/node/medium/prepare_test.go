@@ -19,10 +19,10 @@ import (
 	"pando/internal/rundir"
 )
 
-// madeMedium is all that a medium of these tests has: one sector, at the start of the disk.
+// madeMedium is the whole content of a medium in these tests: one sector at the start of the disk.
 var madeMedium = bytes.Repeat([]byte{7}, media.Sector)
 
-// What a server may answer to who wants a medium made.
+// Answers of a server to a request for a medium.
 var (
 	sendsMedium http.HandlerFunc = func(w http.ResponseWriter,
 		_ *http.Request) {
@@ -33,7 +33,7 @@ var (
 	breaksOff  http.HandlerFunc = func(w http.ResponseWriter, _ *http.Request) {
 		var whole bytes.Buffer
 		_ = media.Send(&whole, []media.Write{{Data: madeMedium}})
-		_, _ = w.Write(whole.Bytes()[:16+media.Sector]) // all but the end mark
+		_, _ = w.Write(whole.Bytes()[:16+media.Sector]) // without the end mark
 	}
 	hasNoGRUB http.HandlerFunc = func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusInternalServerError)
@@ -43,19 +43,19 @@ var (
 	}
 )
 
-// mediumCase is one try to make a disk of a machine a medium, or a cache.
+// mediumCase is an attempt to make a disk a medium or a cache.
 type mediumCase struct {
 	name   string
 	device string
-	cache  bool             // without a boot loader
-	sector string           // bytes, of the disk
-	broken bool             // the disk takes no writes
-	answer http.HandlerFunc // nil: nobody is to be asked
-	err    string           // "": it is made
+	cache  bool             // a cache only
+	sector string           // the disk's sector size in bytes
+	broken bool             // writes to the disk fail
+	answer http.HandlerFunc // nil: no request is expected
+	err    string           // "": it succeeds
 	hint   string
 }
 
-// try has an agent do it, with a server that answers so, and returns the machine's devices as they are then.
+// try runs the attempt with a server that answers like this, and returns the machine's devices afterwards.
 func (c mediumCase) try(t *testing.T, dryRun bool) (dev string, asked int, err error) {
 	t.Helper()
 	url, key := nodekit.TLSServer(t, func(w http.ResponseWriter, r *http.Request) {
@@ -77,10 +77,10 @@ func (c mediumCase) try(t *testing.T, dryRun bool) (dev string, asked int, err e
 	return dev, asked, err
 }
 
-// longAgo is when the disks of these tests were last written to.
+// longAgo is the modification time of the disks of these tests.
 var longAgo = time.Unix(1e9, 0)
 
-// machine has the disks of nodekit.Disks, none of them in use.
+// machine returns a machine with the disks of nodekit.Disks, none of them in use.
 func (c mediumCase) machine(t *testing.T) (sys, dev, proc string) {
 	t.Helper()
 	sys, dev, proc = nodekit.Disks(t)
@@ -105,7 +105,7 @@ func (c mediumCase) machine(t *testing.T) (sys, dev, proc string) {
 	return sys, dev, proc
 }
 
-// wantUnwritten wants that nobody wrote to a disk.
+// wantUnwritten checks that no disk was written to.
 func wantUnwritten(t *testing.T, dev, device string) {
 	t.Helper()
 	info, err := os.Stat(filepath.Join(dev, filepath.Base(device)))
@@ -117,7 +117,7 @@ func wantUnwritten(t *testing.T, dev, device string) {
 	}
 }
 
-// What speaks against a disk is found before anything is written, by a dry run as well, and is not told as a loss.
+// Reasons against a disk are found before anything is written, also by a dry run, and are not reported as a loss.
 func TestMediumIsRefused(t *testing.T) {
 	for _, c := range []mediumCase{
 		{name: "partition", device: "/dev/sda1", err: "/dev/sda1 is a partition", hint: "name /dev/sda; nothing " +
@@ -149,7 +149,7 @@ func TestMediumIsRefused(t *testing.T) {
 	}
 }
 
-// A dry run of what would be written asks the server, and leaves the disk as it is.
+// A dry run contacts the server, and leaves the disk as it is.
 func TestMediumIsWritten(t *testing.T) {
 	c := mediumCase{device: "/dev/sda", answer: sendsMedium}
 	dev, asked, err := c.try(t, true)
@@ -171,7 +171,7 @@ func TestMediumIsWritten(t *testing.T) {
 	}
 }
 
-// Who reads that a disk's content is lost can rely on it: somebody wrote to the disk. A dry run cannot know of it.
+// An error that says that content is lost is true: the disk was written to. A dry run cannot find it.
 func TestMediumFails(t *testing.T) {
 	for _, c := range []mediumCase{
 		{name: "medium on a broken disk", device: "/dev/sda", broken: true, answer: sendsMedium, err: "no space left"},

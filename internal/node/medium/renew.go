@@ -20,9 +20,8 @@ import (
 	"pando/internal/rundir"
 )
 
-// When the boot medium of a running node is looked after: not while it boots, once in a boot, and again when that
-// failed. A server that is busy with the media of others is asked by chance, because they all began a minute after
-// they had booted.
+// The boot medium is updated once in a boot, mediumGrace after booted, and again after a failure. If the server is
+// busy with other nodes' media, the next attempt is at a random time: many nodes boot together.
 const (
 	mediumGrace = time.Minute
 	mediumAgain = 10 * time.Minute
@@ -30,32 +29,32 @@ const (
 	busyMost    = 5 * time.Minute
 )
 
-// Renewer updates the node's boot medium. A stick may be slow or hang, so the work is done in its own goroutine, and
-// the agent's loop only gets the result.
+// Renewer updates the node's boot medium. A USB stick may be slow or hang, so a goroutine does the work, and the
+// agent's loop only gets the result.
 type Renewer struct {
 	control *control.Client
 	self    func() rundir.Session
-	wake    func() // has the agent look soon
+	wake    func() // makes the agent's loop run soon
 	log     io.Writer
 
-	done chan mediumResult // of the attempt under way; nil: there is none
-	at   time.Duration     // CLOCK_MONOTONIC before which there is none
+	done chan mediumResult // result of the running attempt; nil: none runs
+	at   time.Duration     // CLOCK_MONOTONIC of the earliest next attempt
 }
 
-// New looks after the medium of the node that self is; wake has the agent look soon.
+// New returns a Renewer for the medium of the node self. wake makes the agent's loop run soon.
 func New(control *control.Client, self func() rundir.Session, wake func(), log io.Writer) *Renewer {
 	return &Renewer{control: control, self: self, wake: wake, log: log}
 }
 
-// mediumResult is how it went to renew the boot medium.
+// mediumResult is the result of an attempt.
 type mediumResult struct {
 	disk  string // "": the node has no medium
-	wrote int64  // bytes; 0: it was in step
+	wrote int64  // bytes; 0: it was up to date
 	err   error
 }
 
-// Look updates kernel and initramfs on the node's boot medium to what the node runs, some time after its boot. It
-// starts an attempt when one is due, one at a time, and returns true once one succeeded.
+// Look updates kernel and initramfs on the node's boot medium to those that the node runs, some time after booted. It
+// starts an attempt when one is due, one at a time, and returns true once when one has succeeded.
 func (m *Renewer) Look(ctx context.Context, booted time.Duration) (disk string, wrote int64, ok bool) {
 	r, ok := m.look(ctx, booted, m.try)
 	return r.disk, r.wrote, ok
@@ -87,7 +86,7 @@ func (m *Renewer) look(
 	return r, false
 }
 
-// try runs beside the loop, and touches nothing that is the loop's.
+// try runs in its own goroutine, and uses nothing that belongs to the loop.
 func (m *Renewer) try(ctx context.Context) (r mediumResult) {
 	if r.disk = mediumDisk(hardware.Sysfs); r.disk == "" {
 		return r
@@ -98,7 +97,7 @@ func (m *Renewer) try(ctx context.Context) (r mediumResult) {
 	return r
 }
 
-// ended reports whether an attempt went well, and says when there is another one after one that did not.
+// ended reports whether an attempt succeeded. After a failure it sets the time of the next one.
 func (m *Renewer) ended(r mediumResult) bool {
 	if r.err != nil {
 		fmt.Fprintf(m.log, "boot medium %s: %v\n", r.disk, r.err)
@@ -107,7 +106,7 @@ func (m *Renewer) ended(r mediumResult) bool {
 	return r.err == nil
 }
 
-// nextTry is how long after one that failed the next one begins.
+// nextTry returns how long after a failure the next attempt begins.
 func nextTry(err error) time.Duration {
 	var r *control.Refused
 	if errors.As(err, &r) && r.Status == http.StatusServiceUnavailable {
@@ -116,7 +115,7 @@ func nextTry(err error) time.Duration {
 	return mediumAgain
 }
 
-// mediumDisk is the disk with slots for K, "" for none.
+// mediumDisk returns the disk that has slots for kernel and initramfs, "" if there is none.
 func mediumDisk(sys string) string {
 	entries, _ := os.ReadDir(filepath.Join(sys, "class/block"))
 	for _, e := range entries {
@@ -131,7 +130,7 @@ func mediumDisk(sys string) string {
 	return ""
 }
 
-// write asks the server for what is to be written, and writes it.
+// write requests the slots' new content from the server, and writes it.
 func (m *Renewer) write(ctx context.Context, path string) (int64, error) {
 	disk, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -159,10 +158,10 @@ func (m *Renewer) write(ctx context.Context, path string) (int64, error) {
 	return media.Carry(slots{disk}, size, stream)
 }
 
-// slots is a disk of which only the slots may be written.
+// slots is a disk on which only the slots may be written.
 type slots struct{ *os.File }
 
-// WriteAt refuses what is beside the slots.
+// WriteAt refuses writes outside of the slots.
 func (s slots) WriteAt(p []byte, at int64) (int, error) {
 	if at < media.SlotAt(0) || at+int64(len(p)) > media.SlotAt(media.Slots) {
 		return 0, fmt.Errorf("a write of %d bytes at %d is not for a slot", len(p), at)

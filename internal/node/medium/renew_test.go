@@ -17,7 +17,7 @@ import (
 	"pando/internal/media"
 )
 
-// What a server sends for a medium can be written to the slots, and nowhere else.
+// The server's data can be written only to the slots.
 func TestOnlySlotsAreRenewed(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "disk"))
 	if err != nil {
@@ -75,8 +75,8 @@ func TestMediumDisk(t *testing.T) {
 	}
 }
 
-// A stick that never answers holds up nothing else: the loop goes on, and begins no second try. When it answers
-// after all, the loop hears of it.
+// A stick that never answers does not block the loop, and no second attempt begins. When it answers after all, the
+// loop gets the result.
 func TestMediumIsRenewedBesideTheLoop(t *testing.T) {
 	wakes := make(chan struct{}, 1)
 	m := New(nil, nil, func() { wakes <- struct{}{} }, t.Output())
@@ -85,7 +85,7 @@ func TestMediumIsRenewedBesideTheLoop(t *testing.T) {
 		began <- struct{}{}
 		return <-answer
 	}
-	for range 3 { // turns of the loop
+	for range 3 { // iterations of the loop
 		if _, ok := m.look(t.Context(), -mediumGrace, stick); ok {
 			t.Error("it is in step before the stick has answered")
 		}
@@ -101,7 +101,7 @@ func TestMediumIsRenewedBesideTheLoop(t *testing.T) {
 	}
 }
 
-// A server that is busy is asked soon, and not by all in the same minute.
+// A busy server is tried again soon, and not by all nodes in the same minute.
 func TestNextTryOfAMedium(t *testing.T) {
 	seen := map[time.Duration]bool{}
 	for range 20 {

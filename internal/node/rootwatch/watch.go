@@ -14,43 +14,43 @@ import (
 	"pando/internal/rootdaemon"
 )
 
-// A look every lookEvery. A supervisor replaces a daemon within a second, and waits five at most when it keeps dying;
-// lostAfter looks in a row, two minutes and more, are no pause between two daemons.
+// The root counts as lost after lostAfter failed checks in a row (two minutes). A supervisor replaces a daemon within
+// five seconds, even if daemons keep dying.
 const (
 	lookEvery = 5 * time.Second
 	lostAfter = 24
 )
 
-// How long is waited at the end for what may hang too.
+// Limits at the end for work that may hang too.
 const (
 	tellMost  = 30 * time.Second // for the last report
 	syncMost  = 10 * time.Second // for local disks
-	resetMost = 20 * time.Second // for the kernel's orderly restart
+	resetMost = 20 * time.Second // for the kernel's orderly reboot
 )
 
-// block is the daemon behind the root.
+// block is the root's block daemon.
 type block interface {
 	Status(ctx context.Context, since int64) (blockapi.Status, error)
 }
 
-// Watch looks after the root's block device.
+// Watch monitors the root's block device.
 type Watch struct {
 	block block
-	tell  func(ctx context.Context, why string) // tells a server why the node restarts; it may take until ctx ends
-	ended func() bool                           // the root is about to be left
+	tell  func(ctx context.Context, why string) // reports why the node restarts; it may take until ctx ends
+	ended func() bool                           // reports whether the node is about to leave this root
 
 	read     func()      // reads a block of the device; it may never return
-	inFlight func() bool // the kernel waits for reads of the device
+	inFlight func() bool // reports whether the kernel waits for reads of the device
 	hangs    atomic.Bool // a read of the device has not ended
 }
 
-// New watches /dev/nbdN.
+// New returns a Watch for /dev/nbdN, where N is device.
 func New(device int, b block, tell func(context.Context, string), ended func() bool) *Watch {
 	return &Watch{block: b, tell: tell, ended: ended, read: func() { readDevice(device) },
 		inFlight: func() bool { return inFlight(device) }}
 }
 
-// Run looks until ctx ends. It locks this process in memory: to get a page back it may have to wait for the root.
+// Run checks the root until ctx ends. It locks this process in memory, because reading back a page may need the root.
 func (w *Watch) Run(ctx context.Context) {
 	files := openFiles()
 	defer files.close()
@@ -71,15 +71,15 @@ func (w *Watch) Run(ctx context.Context) {
 	}
 }
 
-// seen is what one look sees.
+// seen is the result of one check.
 type seen struct {
-	answers bool // the block daemon does
-	waiting int  // reads that it has not answered
-	hangs   bool // the read of the device has not ended
+	answers bool // the block daemon answers its socket
+	waiting int  // reads that the daemon has not answered
+	hangs   bool // the test read of the device has not ended
 }
 
-// look asks the daemon. While it does not answer, or seems not to get what the kernel asks for, a read of the device
-// shows whether the root works all the same.
+// look requests the daemon's status. If the daemon does not answer, or has no reads although the kernel waits for
+// some, look starts a test read of the device, which shows whether the root works.
 func (w *Watch) look(ctx context.Context) (s seen) {
 	ctx, cancel := context.WithTimeout(ctx, lookEvery)
 	defer cancel()
@@ -101,12 +101,12 @@ func inFlight(device int) bool {
 	return reads != "" && reads != "0"
 }
 
-// readDevice reads past the page cache.
+// readDevice reads a block of the device, bypassing the page cache.
 func readDevice(device int) {
 	const size = 4096
 	fd, err := unix.Open(blockapi.DeviceNode(device), unix.O_RDONLY|unix.O_DIRECT|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return // nothing is known, and so nothing is lost
+		return // unknown does not count as lost
 	}
 	defer unix.Close(fd)
 	page, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
@@ -116,11 +116,10 @@ func readDevice(device int) {
 	}
 }
 
-// judge counts looks in a row at a root that nobody serves.
+// judge counts consecutive checks that found the root not served.
 type judge struct{ looks int }
 
-// lost reports whether nobody serves the root, and nobody is going to. A daemon that has reads to answer waits for a
-// server, which may come back.
+// lost reports whether the root is lost. A daemon that has reads to answer waits for a server, which may come back.
 func (j *judge) lost(s seen) bool {
 	if !s.hangs || s.answers && s.waiting > 0 {
 		j.looks = 0
@@ -130,7 +129,7 @@ func (j *judge) lost(s seen) bool {
 	return j.looks >= lostAfter
 }
 
-// openedFiles are opened before they are needed, when nothing can be opened any more.
+// openedFiles are opened in advance, because nothing can be opened when the root is lost.
 type openedFiles struct{ log, sysrq *os.File }
 
 func openFiles() (d openedFiles) {
@@ -139,7 +138,7 @@ func openFiles() (d openedFiles) {
 	return d
 }
 
-// write adds a line to the kernel's log, which may be on its way to the server.
+// write appends a line to the kernel's log, which may be forwarded to the server.
 func (d openedFiles) write(level, text string) {
 	_, _ = d.log.WriteString(level + "pando: " + text + "\n")
 }
@@ -149,11 +148,11 @@ func (d openedFiles) close() {
 	d.sysrq.Close()
 }
 
-// why is what a node tells that restarts because of its root.
+// why is the report of a node that restarts because of its root.
 const why = "nobody answers reads of its root any more: its block daemon and what watches it are gone; the node " +
 	"restarts"
 
-// restart ends this boot without anything that is on the root. It does not return.
+// restart ends this boot without using anything on the root. It does not return.
 func (w *Watch) restart(ctx context.Context, d openedFiles) {
 	d.write("<2>", why)
 	within(tellMost, func() {
@@ -166,7 +165,7 @@ func (w *Watch) restart(ctx context.Context, d openedFiles) {
 	_, _ = d.sysrq.WriteString("b")
 }
 
-// within waits until do has ended, but not for longer than most.
+// within calls do and waits until it has ended, at most for the time most.
 func within(most time.Duration, do func()) {
 	ended := make(chan struct{})
 	go func() {

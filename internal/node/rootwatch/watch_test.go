@@ -10,8 +10,8 @@ import (
 	"pando/internal/blockapi"
 )
 
-// A root is lost when nobody answers for long, and a read of it hangs all the time. A node waits for its servers for
-// ever, and a daemon that was replaced, or that cannot be asked although reads are answered, is none that is gone.
+// A root is lost if the daemon does not answer for long, and a read of the device hangs all the time. A node that
+// waits for its servers is not lost, nor one whose daemon was replaced or cannot be reached while reads are answered.
 func TestRootIsLost(t *testing.T) {
 	const always = 10 * lostAfter
 	for _, tt := range []struct {
@@ -54,7 +54,7 @@ func (d *daemon) Status(context.Context, int64) (blockapi.Status, error) {
 	return blockapi.Status{Waiting: d.waiting}, nil
 }
 
-// A device is read only when something is wrong, and by one read at a time.
+// The device is read only if something is wrong, with one read at a time.
 func TestReadsOfTheDevice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, reads, inFlight, answered := &daemon{}, 0, false, make(chan struct{})
@@ -89,14 +89,14 @@ func TestReadsOfTheDevice(t *testing.T) {
 		if s := look(); s.hangs || !s.answers {
 			t.Errorf("once it is back: %+v", s)
 		}
-		d.waiting = 0 // the kernel waits for reads of which the daemon knows nothing
+		d.waiting = 0 // the kernel waits for reads that the daemon does not have
 		if look(); reads != 2 {
 			t.Errorf("%d reads", reads)
 		}
 	})
 }
 
-// What ends the boot does not wait for what hangs.
+// The end of the boot does not wait for calls that hang.
 func TestWithin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun, hangs := time.Now(), make(chan struct{})

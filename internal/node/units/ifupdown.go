@@ -13,9 +13,9 @@ import (
 	"pando/internal/rundir"
 )
 
-// currentNames is what the image calls the adapter that the root hangs on: its name, and the alternative names
-// that udev gave it. Linux 6.1 does not rename an adapter that is up, so there "ens3" is only one of the latter,
-// and ifupdown takes it all the same.
+// currentNames returns the names of the root's adapter in the image: its name, and the alternative names from udev.
+// Linux 6.1 does not rename an adapter that is up, so "ens3" is only an alternative name there, but ifupdown accepts
+// it.
 func currentNames(dir string) ([]string, error) {
 	var s rundir.Session
 	if err := rundir.ReadJSON(dir, rundir.SessionName, &s); err != nil {
@@ -28,8 +28,8 @@ func currentNames(dir string) ([]string, error) {
 	return append([]string{link.Attrs().Name}, link.Attrs().AltNames...), nil
 }
 
-// OwnNIC is the condition of ifup@NAME.service: 0 when the adapter is the image's to configure, 1 (skip the
-// unit) when it is the one that the root hangs on.
+// OwnNIC is the condition of ifup@NAME.service. It returns 0 if the image configures the adapter, 1 (skip the unit)
+// if it is the root's adapter.
 func OwnNIC(dir, name string, stderr io.Writer) int {
 	ours, err := currentNames(dir)
 	if err != nil {
@@ -42,8 +42,8 @@ func OwnNIC(dir, name string, stderr io.Writer) int {
 	return 0
 }
 
-// IfupdownEnv writes the environment by which `ifup -a` and `ifdown -a` leave our adapter out, beside those
-// that the image leaves out itself.
+// IfupdownEnv writes an environment file that makes `ifup -a` and `ifdown -a` skip the root's adapter, in addition to
+// those that the image excludes.
 func IfupdownEnv(dir string, stderr io.Writer) int {
 	ours, err := currentNames(dir)
 	if err == nil {

@@ -11,7 +11,7 @@ func TestExcludeLine(t *testing.T) {
 	for _, c := range []struct{ others, want string }{
 		{"", "EXCLUDE_INTERFACES=\"eth0 ens3\"\n"},
 		{"wl* docker0", "EXCLUDE_INTERFACES=\"wl* docker0 eth0 ens3\"\n"},
-		{"eth0 ens3", "EXCLUDE_INTERFACES=\"eth0 ens3\"\n"}, // our own line, read again
+		{"eth0 ens3", "EXCLUDE_INTERFACES=\"eth0 ens3\"\n"}, // the line that IfupdownEnv wrote before
 	} {
 		if got := excludeLine(c.others, "eth0", "ens3"); got != c.want {
 			t.Errorf("beside %q: %q, want %q", c.others, got, c.want)
@@ -19,7 +19,7 @@ func TestExcludeLine(t *testing.T) {
 	}
 }
 
-// ownNIC decides for an image's unit: only a clear "ours" may skip it.
+// TestOwnNIC: the image's unit is skipped only for an adapter that is certainly the root's.
 func TestOwnNIC(t *testing.T) {
 	dir := t.TempDir()
 	if got := OwnNIC(dir, "eth0", io.Discard); got != 0 {

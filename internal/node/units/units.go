@@ -8,10 +8,10 @@ import (
 	"pando/internal/rootdir"
 )
 
-// Files is all that is put into /run for the programs of the image. The image itself stays as it is. rebootAfter is
-// when a boot that ended in emergency or rescue mode begins anew; below zero: never.
+// Files returns all files in /run for the image's programs. nicIndex is the interface index of the root's adapter. A
+// boot that ends in emergency or rescue mode restarts after rebootAfter; 0 or less: never.
 func Files(nicIndex int, rebootAfter time.Duration) []fleet.File {
-	files := texts([][2]string{ // a table, and not one call each, which is as much program as text
+	files := texts([][2]string{ // a table makes a smaller program than single calls
 		{"/run/udev/rules.d/10-pando.rules", fmt.Sprintf(udevRule, nicIndex)},
 		{"/run/systemd/network/00-pando.network", networkdFile},
 		{"/run/systemd/network/00-pando.link", keepNameFile},
@@ -42,7 +42,7 @@ func Files(nicIndex int, rebootAfter time.Duration) []fleet.File {
 
 const unitDir = "/run/systemd/system/"
 
-// texts makes files of paths and what is in them.
+// texts returns files for a table of paths and contents.
 func texts(table [][2]string) []fleet.File {
 	var files []fleet.File
 	for _, t := range table {
@@ -51,8 +51,8 @@ func texts(table [][2]string) []fleet.File {
 	return files
 }
 
-// It waits for nothing of the image: where a boot waits for node state or a disk, or ends in emergency mode, it has
-// most to tell.
+// The agent's unit waits for nothing of the image. It must run while a boot waits for node state or a disk, or is in
+// emergency mode, because it reports that.
 const agentUnit = `[Unit]
 Description=Pando agent
 DefaultDependencies=no
@@ -69,8 +69,8 @@ KillMode=mixed
 TimeoutStopSec=15
 `
 
-// After graphical.target too: an order against a unit that is not started means nothing, and where it is
-// started it is the default target.
+// bootedUnit is also ordered after graphical.target: the order has no effect if that is not started, and if it is
+// started, it is the default target.
 const bootedUnit = `[Unit]
 Description=Pando: the default target is reached
 DefaultDependencies=no
@@ -87,7 +87,7 @@ RuntimeDirectoryPreserve=yes
 ExecStart=/run/pando/pando-init mark booted
 `
 
-// A mount of the image that fails leads here, and so may an administrator.
+// A failed mount of the image leads to emergency mode, and an administrator may choose it.
 const emergencyUnit = `[Unit]
 Description=Pando: emergency or rescue mode
 DefaultDependencies=no
@@ -100,7 +100,7 @@ Type=oneshot
 ExecStart=/run/pando/pando-init mark emergency
 `
 
-// Not for a node that was up, nor for one that was told to start in such a mode: somebody works there.
+// The timer does not run on a node that had booted or was told to start in such a mode, because somebody works there.
 const emergencyTimer = `[Unit]
 Description=Pando: restart out of emergency mode
 DefaultDependencies=no
@@ -118,7 +118,7 @@ OnActiveSec=%d
 Unit=reboot.target
 `
 
-// An image holds no host keys, and the node's own come as config files. Where they do not, one is made.
+// An image has no host keys: the node's come as config files. If they do not, this unit makes one.
 const sshKeyUnit = `[Unit]
 Description=Pando: make a host key for ssh
 DefaultDependencies=no
@@ -138,12 +138,11 @@ Wants=pando-ssh-key.service
 After=pando-ssh-key.service
 `
 
-// What follows keeps the image's network managers off the adapter that the root hangs on; its link, address
-// and lease are kept by Pando. A udev rule finds the adapter by its index, because udev renames it and other
-// links (a bridge, a VLAN) may have its MAC.
+// The files below keep the image's network managers off the root's adapter, whose link, address and lease Pando
+// maintains. udev finds the adapter by its index: udev may rename it, and a bridge or VLAN may have its MAC.
 
-// NM_UNMANAGED is NetworkManager's own property for this; PANDO_NIC is what networkd's file matches. Without
-// UDISKS_IGNORE a desktop shows the devices of root and state as disks that can be mounted.
+// NM_UNMANAGED is NetworkManager's own property, PANDO_NIC the one that networkd's file matches. UDISKS_IGNORE keeps
+// desktops from showing the devices of root and state as disks that can be mounted.
 const udevRule = `ACTION!="remove", SUBSYSTEM=="net", ATTR{ifindex}=="%d", ENV{NM_UNMANAGED}="1", ENV{PANDO_NIC}="1"
 SUBSYSTEM=="block", KERNEL=="nbd*", ENV{UDISKS_IGNORE}="1"
 `
@@ -156,9 +155,9 @@ Unmanaged=yes
 RequiredForOnline=no
 `
 
-// Before Linux 6.2 an adapter that is up cannot get another name. udev of Debian 12 tries all the same and then
-// takes the renaming to be under way for ever: systemd has no device of either name, ifup@NAME.service waits 90
-// seconds for it, and networkd never looks at the mark above. The other names stay as alternative ones.
+// Before Linux 6.2 an adapter that is up cannot be renamed. udev of Debian 12 tries it and then waits for ever:
+// ifup@NAME.service times out after 90 s, and networkd ignores the property above. So udev only adds alternative
+// names.
 const keepNameFile = `[Match]
 Property=PANDO_NIC=1
 KernelVersion=<6.2
@@ -167,21 +166,21 @@ KernelVersion=<6.2
 AlternativeNamesPolicy=database onboard slot path
 `
 
-// networkd and ifupdown wait for at least one link of theirs; on most nodes there is none, and the network has
-// been there since before the root was.
+// networkd and ifupdown wait for a link that they manage. Most nodes have none, and the network was up before the
+// root.
 const waitOnlineDropIn = `[Service]
 ExecStart=
 ExecStart=/run/pando/pando-init version
 `
 
-// NetworkManager leaves resolv.conf alone: it is a config file of the node.
+// networkManagerFile keeps NetworkManager from writing resolv.conf, which is a config file of the node.
 const networkManagerFile = `[main]
 dns=none
 rc-manager=unmanaged
 `
 
-// ifupdown knows no mark for "not yours": it is told the name that the adapter has by now, to leave it out of
-// both ifup -a and ifdown -a. The latter would otherwise take the root away at shutdown.
+// ifupdown has no mark for adapters of others. It gets the adapter's current name to skip it in ifup -a and ifdown
+// -a. Without that ifdown -a would take the root's network away at shutdown.
 const networkingDropIn = `[Service]
 EnvironmentFile=-/run/pando/ifupdown.env
 ExecStartPre=/run/pando/pando-init ifupdown-env

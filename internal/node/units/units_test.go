@@ -13,7 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
-// TestRunFilesGolden shows in one file all that a node's /run gets.
+// TestRunFilesGolden compares all files in a node's /run with one golden file.
 func TestRunFilesGolden(t *testing.T) {
 	var b strings.Builder
 	for _, f := range Files(2, 15*time.Minute) {
@@ -49,7 +49,7 @@ func TestUnitsVerify(t *testing.T) {
 		if ext := filepath.Ext(f.Path); f.Target != "" || ext != ".service" && ext != ".timer" {
 			continue
 		}
-		// The programs are on a node, not here.
+		// The programs exist on a node, not here.
 		text := strings.NewReplacer("/run/pando/pando-init", "/bin/true", "/usr/bin/ssh-keygen", "/bin/true").
 			Replace(string(f.Data))
 		path := filepath.Join(dir, filepath.Base(f.Path))

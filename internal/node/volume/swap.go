@@ -19,28 +19,28 @@ import (
 	"pando/internal/systemd"
 )
 
-// swapArg is the argument of VolumeName for swap space.
+// swapArg is the argument of the role Name for swap space.
 const swapArg = "swap"
 
-// Where what has to be known after this process was killed is kept. While it runs it reads none of it: they are on
-// a tmpfs, whose pages can be swapped out.
+// Files with what a restarted process has to know. A running process does not read them: they are on a tmpfs, whose
+// pages may be swapped out.
 const (
 	swappinessFile = "/proc/sys/vm/swappiness"
-	swappinessKept = "swappiness"  // what it was before an outage
-	swapServerKept = "swap-server" // who gave the swap space
+	swappinessKept = "swappiness"  // the value before an outage
+	swapServerKept = "swap-server" // the server of the swap space
 )
 
-// swapKeeping is what differs for swap space from a volume with state: no method does anything for nil.
+// swapKeeping is the additional work for swap space. Its methods do nothing on nil, which stands for a state volume.
 type swapKeeping struct {
 	dir        string
 	sysctl     string // swappinessFile
 	log        *slog.Logger
-	server     string // who gave it; "": nobody yet
-	swappiness string // before the outage; "": there is none
-	replaces   bool   // what is attached next stands in the place of what was lost
+	server     string // server of the swap space; "": none yet
+	swappiness string // value before the outage; "": no outage
+	replaces   bool   // the next attached device replaces lost swap space
 }
 
-// newSwapKeeping takes over what a process before this one knew.
+// newSwapKeeping continues from the files that an earlier process wrote to dir.
 func newSwapKeeping(dir, sysctl string, log *slog.Logger) *swapKeeping {
 	s := &swapKeeping{dir: dir, sysctl: sysctl, log: log}
 	for name, to := range map[string]*string{swapServerKept: &s.server, swappinessKept: &s.swappiness} {
@@ -51,22 +51,21 @@ func newSwapKeeping(dir, sysctl string, log *slog.Logger) *swapKeeping {
 	return s
 }
 
-// prepareForOutage locks the files that this process and the block daemons need: those who use them for the first
-// time during an outage would wait for the swap space that they are in. To lock them here is enough, as all have
-// the same pages.
+// prepareForOutage locks the files that this process and the block daemons need. If their first use were during an
+// outage, they would wait for the swap space that has them. One lock suffices, because all processes share the pages.
 func prepareForOutage(dir string, log *slog.Logger) {
-	// What systemd and shells read of a file that was lost with the swap space is an error, or nothing.
+	// Units and scripts are locked too: once lost with the swap space, they could not be read.
 	for _, pattern := range []string{dir + "/*", "/run/systemd/system/*", "/run/systemd/system/*/*"} {
 		files, _ := filepath.Glob(pattern)
 		for _, f := range files {
 			if err := lockFile(f); err != nil {
-				log.Warn("the way back to the swap space may be swapped out itself", "err", err)
+				log.Warn("file that an outage needs cannot be locked in memory", "err", err)
 			}
 		}
 	}
 }
 
-// lockFile keeps a file of a tmpfs in memory for as long as this process lives.
+// lockFile locks a file of a tmpfs in memory until this process ends.
 func lockFile(path string) error {
 	if st, err := os.Lstat(path); err != nil || !st.Mode().IsRegular() || st.Size() == 0 {
 		return err
@@ -92,12 +91,12 @@ func lockFile(path string) error {
 
 func (s *swapKeeping) note(name, text string) {
 	if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
-		s.log.Warn("note for the time after this process", "err", err)
+		s.log.Warn("swap note cannot be written", "err", err)
 	}
 }
 
-// ask is whom to ask: swap space that is in use is with the server that gave it, and another one's word that it has
-// none means nothing.
+// ask returns the servers to contact. If the swap space is in use, only its own server counts: another one does not
+// have it.
 func (s *swapKeeping) ask(servers []string, attached bool) []string {
 	if s == nil || !attached || s.server == "" {
 		return servers
@@ -105,7 +104,7 @@ func (s *swapKeeping) ask(servers []string, attached bool) []string {
 	return []string{s.server}
 }
 
-// asked notes who gave it.
+// asked records the server of the swap space.
 func (s *swapKeeping) asked(server string) {
 	if s != nil && s.server != server {
 		s.server = server
@@ -113,9 +112,9 @@ func (s *swapKeeping) asked(server string) {
 	}
 }
 
-// away has the kernel free memory in other ways while nothing can be swapped: who needs a page would wait for the
-// server, be it systemd. Programs that were swapped out wait, and those that want more than their slice may have
-// are slowed down (memory.high).
+// away makes the kernel avoid swapping (swappiness 0) while the server is unreachable. Otherwise any process that
+// needs a page, even systemd, would wait for the server. Swapped-out programs wait, and those above their slice's
+// memory.high are slowed down.
 func (s *swapKeeping) away() {
 	if s == nil || s.swappiness != "" {
 		return
@@ -127,24 +126,24 @@ func (s *swapKeeping) away() {
 		err = os.WriteFile(s.sysctl, []byte("0"), 0)
 	}
 	if err != nil {
-		s.log.Warn("leave swap space alone", "err", err)
+		s.log.Warn("swapping cannot be suspended", "err", err)
 	}
 }
 
-// back ends what away began.
+// back restores the swappiness from before away.
 func (s *swapKeeping) back() {
 	if s == nil || s.swappiness == "" {
 		return
 	}
 	err := os.WriteFile(s.sysctl, []byte(s.swappiness), 0)
 	if err = errors.Join(err, os.Remove(filepath.Join(s.dir, swappinessKept))); err != nil {
-		s.log.Warn("use swap space again", "err", err)
+		s.log.Warn("swapping cannot be resumed", "err", err)
 	}
 	s.swappiness = ""
 }
 
-// lost gives swap space up that the server says is gone: the kernel fails who waits for a page of it, with a bus
-// error and not with wrong memory.
+// lost gives up swap space that the server reports as not found. Programs that need one of its pages get SIGBUS, and
+// never wrong memory.
 func (s *swapKeeping) lost(device nbd.KernelDevice, attached bool, err error) error {
 	var r *control.Refused
 	if s == nil || !attached || !errors.As(err, &r) || r.Err == nil || r.Err.Code != api.NotFound {
@@ -156,7 +155,7 @@ func (s *swapKeeping) lost(device nbd.KernelDevice, attached bool, err error) er
 	if e != nil {
 		return errors.Join(err, e)
 	}
-	// The kernel counts the device as attached for as long as it is in use; afterwards it is free for a fresh one.
+	// The kernel keeps the device attached while it is in use. After swapoff a new one can be attached.
 	if _, _, errno := unix.Syscall(unix.SYS_SWAPOFF, uintptr(unsafe.Pointer(path)), 0, 0); errno != 0 {
 		return errors.Join(err, fmt.Errorf("swapoff /dev/nbd%d: %w", device.Index, errno))
 	}
@@ -164,14 +163,14 @@ func (s *swapKeeping) lost(device nbd.KernelDevice, attached bool, err error) er
 	return err
 }
 
-// fresh has a device put into use that takes the place of one that was lost. The first one of a boot needs nobody
-// for that.
+// fresh restarts the unit that puts the device into use, if the device replaces a lost one. For the first device of a
+// boot nothing is needed.
 func (s *swapKeeping) fresh(ctx context.Context) {
 	if s == nil || !s.replaces {
 		return
 	}
 	if _, err := systemd.Systemctl(ctx, "restart", "--no-block", "pando-swap.service"); err != nil {
-		s.log.Warn("use fresh swap space", "err", err)
+		s.log.Warn("new swap space cannot be put into use", "err", err)
 		return
 	}
 	s.replaces = false

@@ -15,8 +15,8 @@ import (
 	"pando/internal/nbd"
 )
 
-// During an outage nothing is swapped, and afterwards as before, whichever process sees the end of it; what the
-// settings of the kernel say is not forgotten when outages follow each other.
+// During an outage nothing is swapped, and afterwards as before, even if the process was restarted. Repeated outages
+// do not lose the kernel's original setting.
 func TestSwapOutage(t *testing.T) {
 	dir := t.TempDir()
 	sysctl := filepath.Join(dir, "sysctl")
@@ -47,14 +47,15 @@ func TestSwapOutage(t *testing.T) {
 	s.back()
 	is("60")
 
-	var none *swapKeeping // a volume with state
+	var none *swapKeeping // a state volume
 	none.away()
 	none.asked("a")
 	none.back()
 	is("60")
 }
 
-// What is in use is asked of who gave it, after a restart of the process too; before, any server will do.
+// Swap space in use is requested from its server, even after a restart of the process. Before that, any server will
+// do.
 func TestSwapServer(t *testing.T) {
 	dir, all := t.TempDir(), []string{"https://a", "https://b"}
 	s := newSwapKeeping(dir, filepath.Join(dir, "sysctl"), slog.New(slog.DiscardHandler))
@@ -73,7 +74,7 @@ func TestSwapServer(t *testing.T) {
 	}
 }
 
-// Only a server's word that it is lost loses swap space; it is not lost by an outage, or before anything was in it.
+// Swap space is lost only if a server says so. An outage does not lose it, and unused swap space cannot be lost.
 func TestSwapIsNotLost(t *testing.T) {
 	s := newSwapKeeping(t.TempDir(), "", slog.New(slog.DiscardHandler))
 	gone := &control.Refused{Status: 404, Err: &api.Error{Code: api.NotFound}}
@@ -90,7 +91,7 @@ func TestSwapIsNotLost(t *testing.T) {
 	}
 }
 
-// The pages of a file that is locked are locked, all of them.
+// All pages of a locked file are locked.
 func TestLockFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(path, make([]byte, 300<<10), 0o600); err != nil {
@@ -108,7 +109,7 @@ func TestLockFile(t *testing.T) {
 	}
 }
 
-// lockedMemory is how many kB of this process are locked.
+// lockedMemory returns how many kB of this process are locked.
 func lockedMemory(t *testing.T) (kb int) {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/status")

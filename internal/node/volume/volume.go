@@ -22,34 +22,33 @@ import (
 	"pando/internal/rundir"
 )
 
-// Name is the process that keeps the node's volume, or its swap space, attached. Its '@' tells systemd to
-// leave it alone when the machine goes down: file systems are unmounted over it.
+// Name is the name of the process that keeps the node's volume, or its swap space, attached. Because of the '@'
+// systemd does not kill it at shutdown, when file systems are unmounted over it.
 const Name = "@pando-volume"
 
-// Timing of a volume's connection. A server that was switched off does not say so: the kernel finds out by asking.
+// Timing of a volume's connection. TCP keepalive finds out that a server was switched off.
 const (
 	volumeTry   = 30 * time.Second
 	volumePause = time.Second
-	quietAfter  = 10 // seconds without a word, then it is asked
-	quietEvery  = 5  // seconds between questions
-	quietMost   = 3  // questions without an answer
+	quietAfter  = 10 // idle seconds before the first probe
+	quietEvery  = 5  // seconds between probes
+	quietMost   = 3  // unanswered probes
 )
 
-// attacher keeps a volume attached: it finds the way to it, and gives the connection to the kernel, which does
-// all reads and writes by itself. So no byte of the volume passes through this process, and it opens nothing that
-// is on it.
+// attacher keeps a volume attached: it connects to the server and gives the connection to the kernel, which does all
+// reads and writes. This process sees no byte of the volume and opens no file on it.
 type attacher struct {
 	dir    string
 	log    *slog.Logger
 	kernel nbd.KernelDevice
-	swap   *swapKeeping // nil: it is the volume of the node's state
+	swap   *swapKeeping // nil: the volume has the node's state
 }
 
-// Run is the role VolumeName; it returns the exit status. The argument says that it is about swap space.
+// Run is the role Name. It returns the exit status. The argument swapArg selects swap space.
 func Run(args []string) int {
 	log := rootdaemon.Log(Name)
 	if err := rootdaemon.Become(16<<20, 50); err != nil {
-		log.Error("volume", "err", err)
+		log.Error("memory cannot be locked", "err", err)
 		return 1
 	}
 	v := attacher{
@@ -107,8 +106,7 @@ func (v *attacher) once(ctx context.Context) error {
 	return waitHangUp(sock)
 }
 
-// again gives a connected device another socket. The kernel refuses while it has not noticed that the one before is
-// gone.
+// again gives a connected device another socket. The kernel refuses until it has noticed that the old socket is dead.
 func (v *attacher) again(sock *os.File) error {
 	var err error
 	for range 100 {
@@ -120,7 +118,8 @@ func (v *attacher) again(sock *os.File) error {
 	return err
 }
 
-// connect asks the server for the volume, with the right of this boot, and returns a connection past its handshake.
+// connect requests the volume from the server with this boot's session, and returns a connection after the NBD
+// handshake.
 func (v *attacher) connect(ctx context.Context, attached bool) (*os.File, nbd.Entered, error) {
 	var s rundir.Session
 	if err := rundir.ReadJSON(v.dir, rundir.SessionName, &s); err != nil {
@@ -144,7 +143,7 @@ func (v *attacher) connect(ctx context.Context, attached bool) (*os.File, nbd.En
 		return nil, nbd.Entered{}, err
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(volumeTry)) // it is a socket
+	_ = c.SetDeadline(time.Now().Add(volumeTry)) // never fails for a socket
 	if err := upgrade(c, t); err != nil {
 		return nil, nbd.Entered{}, err
 	}
@@ -159,7 +158,7 @@ func (v *attacher) connect(ctx context.Context, attached bool) (*os.File, nbd.En
 	return sock, about, noticeSilence(sock)
 }
 
-// upgrade makes a connection of HTTP one to the volume. Not a byte is read too many: the kernel has the rest.
+// upgrade switches an HTTP connection to NBD. It reads byte by byte, because the rest belongs to the kernel.
 func upgrade(c net.Conn, t api.VolumeTicket) error {
 	_, err := fmt.Fprintf(
 		c,
@@ -183,7 +182,7 @@ func upgrade(c net.Conn, t api.VolumeTicket) error {
 	return nil
 }
 
-// noticeSilence has the kernel end a connection whose other side is gone without a word.
+// noticeSilence makes the kernel end a connection whose other side disappeared.
 func noticeSilence(sock *os.File) error {
 	fd := int(sock.Fd())
 	var errs []error
@@ -198,7 +197,8 @@ func noticeSilence(sock *os.File) error {
 	return errors.Join(errs...)
 }
 
-// waitHangUp waits until a connection is over. It reads nothing: that is the kernel's.
+// waitHangUp waits until the other side closes a connection. It reads nothing, because the data belongs to the
+// kernel.
 func waitHangUp(sock *os.File) error {
 	p := []unix.PollFd{{Fd: int32(sock.Fd()), Events: unix.POLLRDHUP}}
 	for {

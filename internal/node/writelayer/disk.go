@@ -19,16 +19,16 @@ import (
 	"pando/internal/trace"
 )
 
-// keptName is a file beside the upper directory. It has the version that the kept changes belong to.
+// keptName is a file beside the upper directory that names the version that the kept changes belong to.
 const keptName = "version"
 
-// errNoWriteDisk has the hint with which a person makes one.
+// errNoWriteDisk means that the node has no partition for a write layer. Its hint says how to make one.
 var errNoWriteDisk = &problem.Problem{Err: errors.New("no partition is called " + fleet.WritePartition),
 	Hint: "give a partition of the node that name (`sgdisk -n 1:0:0 -c 1:" + fleet.WritePartition + " /dev/sdX`): " +
 		"what is on it is lost"}
 
-// diskLayer mounts the write partition. Kept changes are used only over the version that they were made on: with
-// another lower layer overlayfs is undefined.
+// diskLayer mounts the write partition. It uses kept changes only over the version that they were made on, because
+// overlayfs is undefined with another lower layer.
 func (w *Layer) diskLayer(ctx context.Context, l fleet.WriteLayer, fresh bool) (layer, error) {
 	name, err := w.writeDisk(ctx)
 	if err != nil {
@@ -62,7 +62,7 @@ func (w *Layer) diskLayer(ctx context.Context, l fleet.WriteLayer, fresh bool) (
 	return used, w.mountFresh(ctx, device, l.Keep)
 }
 
-// writeDisk finds the partition for what is written.
+// writeDisk returns the name of the write partition.
 func (w *Layer) writeDisk(ctx context.Context) (string, error) {
 	name, err := w.FindDisk(ctx, func() string {
 		return partitionCalled(hardware.Sysfs, fleet.WritePartition, disk.BlockDevices(hardware.Sysfs))
@@ -76,7 +76,7 @@ func (w *Layer) writeDisk(ctx context.Context) (string, error) {
 	return name, nil
 }
 
-// partitionCalled is the first device of a name in its partition table, "" for none.
+// partitionCalled returns the first of names that has this name in its partition table, "" if there is none.
 func partitionCalled(sys, called string, names []string) string {
 	for _, n := range names {
 		if disk.PartitionName(sys, n) == called {
@@ -86,8 +86,8 @@ func partitionCalled(sys, called string, names []string) string {
 	return ""
 }
 
-// mayWrite reports whether a partition has a write layer, and refuses one that has something else: who gave it the
-// name may have meant another.
+// mayWrite reports whether a partition has a write layer. It returns an error if the partition has other content: the
+// partition may have got its name by mistake.
 func mayWrite(device string) (has bool, err error) {
 	f, err := os.Open(device)
 	if err != nil {
@@ -104,7 +104,7 @@ func mayWrite(device string) (has bool, err error) {
 	return layerOn(device, content, string(bytes.TrimRight(label, "\x00")))
 }
 
-// layerOn is mayWrite for what was read.
+// layerOn is mayWrite for content and label that were read.
 func layerOn(device, content, label string) (has bool, err error) {
 	switch {
 	case content == "":
@@ -131,16 +131,16 @@ func (w *Layer) mountKept(ctx context.Context, device string) (why string, err e
 	if err := mountLayer(device, w.Upper, ""); err != nil {
 		return "", err
 	}
-	record, _ := os.ReadFile(filepath.Join(w.Upper, keptName)) // none: it was broken off when it was made
+	record, _ := os.ReadFile(filepath.Join(w.Upper, keptName)) // without it the layer is incomplete
 	return notKept(string(record), w.keptRecord()), nil
 }
 
-// keptRecord reports what an upper directory belongs to.
+// keptRecord returns the content of the keptName file for this boot.
 func (w *Layer) keptRecord() string {
 	return string(w.version) + "\n" + overlayOptions + "\n"
 }
 
-// notKept is why what was kept by a record cannot be used by another; "": it can.
+// notKept returns why changes with this record cannot be used by a boot that wants another record, "" if they can.
 func notKept(record, want string) string {
 	switch was, _, whole := strings.Cut(record, "\n"); {
 	case record == want:
@@ -154,8 +154,8 @@ func notKept(record, want string) string {
 	}
 }
 
-// mountFresh makes a file system and mounts it. It has its record when it is whole. One that is wiped needs no
-// journal and no barriers.
+// mountFresh makes a file system and mounts it. It writes the record last. A layer that is not kept needs no journal
+// and no barriers.
 func (w *Layer) mountFresh(ctx context.Context, device string, keep bool) error {
 	if err := w.lowerModule(ctx, "ext4"); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 // Layer makes the writable root of a node: it mounts the write layer and the overlay of it on the read-only root. A
 // boot uses one Layer for all its attempts.
 type Layer struct {
-	Lower, Upper, Root string // mount points: the read-only root, what is written, the overlay of both
+	Lower, Upper, Root string // mount points of the read-only root, the write layer, and the overlay
 
 	// FindDisk waits for disk drivers and returns the device that look finds, or "".
 	FindDisk func(ctx context.Context, look func() string) (string, error)
@@ -25,21 +25,19 @@ type Layer struct {
 
 	limit   string
 	version fleet.Digest
-	zram    string // number of the device that an attempt made; "": none
+	zram    string // number of the zram device of an earlier attempt; "": none
 }
 
-// layer is what takes the writes of this boot.
+// layer is the write layer of this boot.
 type layer struct {
 	fleet.WriteLayer
-	kept bool   // it has what the boot before wrote
-	text string // for people, after "writable"
+	kept bool   // it has the changes of the previous boot
+	text string // description for people, after "writable"
 }
 
-// Mount mounts the write layer and the overlay. If the wanted write layer cannot be used, that is a fact on the
-// timeline and the node writes to memory: no boot fails for it.
-//
-// want comes from the assignment (fleet.ParseWriteLayer); limit is "" for half of the memory; version is what the node
-// boots. It returns what is used, in the form of want and as text.
+// Mount mounts the write layer and the overlay. If the wanted write layer cannot be used, Mount reports that and uses
+// memory. want is the assignment's (fleet.ParseWriteLayer), limit "" means half of the memory, version is the one
+// that boots. used has the form of want.
 func (w *Layer) Mount(
 	ctx context.Context,
 	want, limit string,
@@ -47,7 +45,7 @@ func (w *Layer) Mount(
 ) (used, text string, err error) {
 	w.limit, w.version = limit, version
 	l, err := fleet.ParseWriteLayer(want)
-	if err != nil { // of a server that knows more kinds
+	if err != nil { // a newer server knows more kinds
 		w.withoutLayer(err)
 		l.Kind = fleet.LayerMemory
 	}
@@ -66,7 +64,7 @@ func (w *Layer) Mount(
 				trace.Event{
 					Stage:   trace.Root,
 					Kind:    trace.Info,
-					Message: "what was kept is wiped, for it cannot be used: " + err.Error(),
+					Message: "the kept changes cannot be used and are wiped: " + err.Error(),
 				},
 			)
 			fresh = true
@@ -74,11 +72,11 @@ func (w *Layer) Mount(
 			w.withoutLayer(err)
 			l = fleet.WriteLayer{Kind: fleet.LayerMemory}
 		}
-		_ = unix.Unmount(w.Upper, unix.MNT_DETACH) // there may be none
+		_ = unix.Unmount(w.Upper, unix.MNT_DETACH) // it may not be mounted
 	}
 }
 
-// withoutLayer reports that the node writes to memory although its group says otherwise.
+// withoutLayer reports that the node writes to memory, contrary to its group's setting.
 func (w *Layer) withoutLayer(err error) {
 	hint := problem.HintOf(err)
 	if hint == "" {
@@ -95,9 +93,9 @@ func (w *Layer) withoutLayer(err error) {
 	)
 }
 
-// writable mounts what takes the node's writes where the overlay looks for it.
+// writable mounts the write layer where the overlay expects it.
 func (w *Layer) writable(ctx context.Context, l fleet.WriteLayer, fresh bool) (layer, error) {
-	limit := cmp.Or(w.limit, defaultWriteLimit)
+	limit := cmp.Or(w.limit, fleet.DefaultWriteLimit)
 	switch l.Kind {
 	case fleet.LayerZram:
 		return w.zramLayer(ctx, l, limit)
@@ -107,10 +105,10 @@ func (w *Layer) writable(ctx context.Context, l fleet.WriteLayer, fresh bool) (l
 	return layer{WriteLayer: l, text: "up to " + limit + " in memory"}, mountMemory(w.Upper, limit)
 }
 
-// leastLayer is the least size of a write layer that has a file system, in bytes.
+// leastLayer is the minimum size in bytes of a write layer with its own file system.
 const leastLayer = 16 << 20
 
-// layerSize is how many bytes a write limit is on a node with so much memory: "50%", "2g", "4096".
+// layerSize returns the bytes of a write limit ("50%", "2g", "4096") on a node with memory bytes.
 func layerSize(limit string, memory int64) (int64, error) {
 	number, unit := strings.ToLower(limit), int64(1)
 	if i := len(number) - 1; i > 0 {

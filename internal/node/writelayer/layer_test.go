@@ -26,7 +26,7 @@ func TestLayerSize(t *testing.T) {
 	}
 }
 
-// A partition is taken that is empty or has a write layer; with anything else on it, its name alone is not enough.
+// A partition is used if it is empty or has a write layer. The name alone does not suffice if it has other content.
 func TestLayerOn(t *testing.T) {
 	for name, c := range map[string]struct {
 		content, label string
@@ -55,7 +55,7 @@ func TestNotKept(t *testing.T) {
 	}
 }
 
-// What is made on a device is what the node looks for.
+// The node recognizes the write layer that it makes on a device.
 func TestMakeLayer(t *testing.T) {
 	device := filepath.Join(t.TempDir(), "device")
 	f, err := os.Create(device)
@@ -68,7 +68,7 @@ func TestMakeLayer(t *testing.T) {
 	if has, err := mayWrite(device); err != nil || has {
 		t.Errorf("an empty device: %v, %v", has, err)
 	}
-	for _, journal := range []bool{false, true, false} { // also over one another
+	for _, journal := range []bool{false, true, false} { // also over an earlier one
 		if err := Make(device, ext4.Options{Label: fleet.WritePartition, Journal: journal}); err != nil {
 			t.Fatal(err)
 		}

@@ -14,8 +14,8 @@ import (
 	"pando/internal/problem"
 )
 
-// lowerModule loads a module of the root by the root's own modprobe, before anything is written: one that the
-// initramfs has no room for.
+// lowerModule loads a module with the root's own modprobe before the root is writable. It is for modules that are not
+// in the initramfs.
 func (w *Layer) lowerModule(ctx context.Context, name string, options ...string) error {
 	program := ""
 	for _, p := range []string{"/usr/sbin/modprobe", "/sbin/modprobe", "/usr/bin/modprobe", "/bin/modprobe"} {
@@ -30,7 +30,7 @@ func (w *Layer) lowerModule(ctx context.Context, name string, options ...string)
 	shown := []string{"/proc", "/sys"}
 	defer func() {
 		for _, d := range shown {
-			_ = unix.Unmount(w.Lower+d, unix.MNT_DETACH) // it may not be there
+			_ = unix.Unmount(w.Lower+d, unix.MNT_DETACH) // it may not be mounted
 		}
 	}()
 	for _, d := range shown {

@@ -7,14 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// defaultWriteLimit is the size= of the tmpfs that takes what the node writes: half of its memory.
-const defaultWriteLimit = "50%"
-
-// overlayOptions are the overlay's options beside its directories; docs/adr/0001-overlay-options.md says
-// why each is on, and why others are not.
+// overlayOptions are the overlay's options besides its directories. docs/adr/0001-overlay-options.md gives the
+// reasons.
 const overlayOptions = "redirect_dir=on,index=on,metacopy=on,xino=on"
 
-// mountMemory mounts a fresh tmpfs for what is written.
+// mountMemory mounts an empty tmpfs as the write layer.
 func mountMemory(upper, limit string) error {
 	if err := unix.Mount("tmpfs", upper, "tmpfs", unix.MS_NOATIME, "mode=0755,size="+limit); err != nil {
 		return fmt.Errorf("mount tmpfs of %s for the node's writes: %w", limit, err)
@@ -22,8 +19,8 @@ func mountMemory(upper, limit string) error {
 	return nil
 }
 
-// mountOverlay mounts the overlay at its root. Then it detaches the mounts below it: the overlay keeps them in use, and
-// no other program may reach them.
+// mountOverlay mounts the overlay at its root, and then detaches the mounts below it. The overlay keeps them in use,
+// and no other program can reach them.
 func (w *Layer) mountOverlay() error {
 	for _, d := range []string{w.Upper + "/upper", w.Upper + "/work"} {
 		if err := os.MkdirAll(d, 0o755); err != nil {

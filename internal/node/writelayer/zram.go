@@ -18,14 +18,13 @@ import (
 	"pando/internal/hardware"
 )
 
-// zramControl makes and removes devices of compressed memory.
+// zramControl is the sysfs directory that adds and removes zram devices.
 const zramControl = "/sys/class/zram-control"
 
-// zramOptions are those of ext4 on compressed memory: what is freed is given back at once, and the device is all
-// zeros already.
+// zramOptions are ext4's mount options on zram: freed blocks are returned at once, and the device is zeroed already.
 const zramOptions = "discard,noinit_itable"
 
-// zramLayer makes a device of compressed memory, and a file system on it.
+// zramLayer mounts a file system on a new zram device.
 func (w *Layer) zramLayer(ctx context.Context, l fleet.WriteLayer, limit string) (layer, error) {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
@@ -52,7 +51,8 @@ func (w *Layer) zramLayer(ctx context.Context, l fleet.WriteLayer, limit string)
 	}, nil
 }
 
-// zramDevice makes a zram device of a size, and returns its compression. An earlier attempt may have left one.
+// zramDevice makes a zram device of size bytes, and returns its path and its compression. It removes the device of an
+// earlier attempt.
 func (w *Layer) zramDevice(ctx context.Context, size int64) (device, packs string, err error) {
 	w.dropZram()
 	if err := w.lowerModule(ctx, "ext4"); err != nil {
@@ -70,7 +70,7 @@ func (w *Layer) zramDevice(ctx context.Context, size int64) (device, packs strin
 	w.zram = strings.TrimSpace(string(data))
 	dir := "/sys/block/zram" + w.zram
 	for _, how := range []string{"zstd", "lz4"} {
-		_ = w.lowerModule(ctx, "crypto-"+how) // a kernel may have it in zram itself
+		_ = w.lowerModule(ctx, "crypto-"+how) // fails if the kernel has it in zram itself
 		if os.WriteFile(dir+"/comp_algorithm", []byte(how), 0) == nil {
 			break
 		}
@@ -81,26 +81,26 @@ func (w *Layer) zramDevice(ctx context.Context, size int64) (device, packs strin
 	return "/dev/zram" + w.zram, chosen(hardware.SysValue(dir, "comp_algorithm")), nil
 }
 
-// dropZram removes the device of an attempt that failed.
+// dropZram removes the device of a failed attempt.
 func (w *Layer) dropZram() {
 	if w.zram != "" {
 		_ = os.WriteFile(
 			filepath.Join(zramControl, "hot_remove"),
 			[]byte(w.zram),
 			0,
-		) // it stays empty, which takes nothing
+		) // on failure an empty device remains, which needs no memory
 		w.zram = ""
 	}
 }
 
-// chosen is the word in brackets: "lzo [zstd] lz4".
+// chosen returns the word in brackets of a list such as "lzo [zstd] lz4".
 func chosen(list string) string {
 	_, after, _ := strings.Cut(list, "[")
 	word, _, _ := strings.Cut(after, "]")
 	return word
 }
 
-// Make makes the file system of a write layer.
+// Make makes the ext4 file system of a write layer.
 func Make(device string, o ext4.Options) error {
 	f, err := os.OpenFile(device, os.O_RDWR|unix.O_EXCL, 0) // what is mounted is refused
 	if err != nil {

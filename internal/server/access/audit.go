@@ -19,15 +19,15 @@ import (
 	"pando/internal/registry"
 )
 
-// Bounds of a line of the audit log, in bytes.
+// Limits of an entry of the audit log, in bytes.
 const (
-	auditBody = 4 << 10 // of the request body; a longer one is shortened
-	auditRead = 8 << 20 // of a body that can be shortened: that of 20,000 nodes
+	auditBody = 4 << 10 // of the request body as it is recorded; a longer one is shortened
+	auditRead = 8 << 20 // of a body that is read for shortening; the declaration of 20,000 nodes fits
 	auditPath = 1 << 10
 	auditText = 512
 )
 
-// audited records who asked for a change and how it ended, also when it was refused.
+// audited records who requested a change and its outcome, also if it was refused.
 func (g *Guard) audited(h httpapi.Handler) httpapi.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var asked bytes.Buffer
@@ -48,7 +48,7 @@ func (g *Guard) audited(h httpapi.Handler) httpapi.Handler {
 			a.Status, a.Error = e.Status, cut(e.Message, auditText)
 		}
 		a.Body = withoutSecrets(asked.Bytes())
-		// The change is made or refused by now. It is recorded even if the client has gone.
+		// The change is made or refused by now. It is recorded even if the client is gone.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 10*time.Second)
 		defer cancel()
 		if e := g.registry.UpdateReserved(ctx, func(tx *registry.Tx) error { return tx.AppendAudited(a) }); e != nil {
@@ -58,13 +58,13 @@ func (g *Guard) audited(h httpapi.Handler) httpapi.Handler {
 	}
 }
 
-// tee is a request body that is copied while it is read.
+// tee is a request body that is copied while the handler reads it.
 type tee struct {
 	io.Reader
 	io.Closer
 }
 
-// limited keeps the first bytes that are written to it, and drops the rest.
+// limited keeps the first `most` bytes that are written to it, and drops the rest.
 type limited struct {
 	to   *bytes.Buffer
 	most int
@@ -86,8 +86,8 @@ func cut(s string, most int) string {
 // secretFields are parts of field names. The values of such fields are not recorded.
 var secretFields = []string{"password", "secret", "token", "private", "credential", "passphrase", "value"}
 
-// withoutSecrets returns a JSON body without the values of secret fields, shortened where it is long; a note if it is
-// no JSON.
+// withoutSecrets returns a JSON body without the values of secret fields, shortened if it is long. If the body is not
+// JSON, it returns a note.
 func withoutSecrets(body []byte) string {
 	if len(body) == 0 {
 		return ""
@@ -107,7 +107,7 @@ func withoutSecrets(body []byte) string {
 	if len(b) <= auditBody {
 		return string(b)
 	}
-	// The digest tells whether two long ones were the same. It is of what is left without secrets.
+	// The digest shows whether two long bodies were equal. It is computed without the secrets.
 	out := map[string]any{"bytes": len(b), "sha256": fmt.Sprintf("%x", sha256.Sum256(b))}
 	for most := 64; most >= 1; most /= 2 {
 		out["shortened"] = shortened(v, most)
@@ -116,12 +116,12 @@ func withoutSecrets(body []byte) string {
 		}
 	}
 	delete(out, "shortened")
-	b, _ = json.Marshal(out) // a number and a text always can be
+	b, _ = json.Marshal(out) // a number and a string always encode
 	return string(b)
 }
 
-// shortened returns v with so many elements of each list and fields of each object at most, and texts of four times as
-// many characters.
+// shortened returns v with at most `most` elements of each list and most+4 fields of each object. Strings keep at most
+// 4*most bytes.
 func shortened(v any, most int) any {
 	switch v := v.(type) {
 	case string:
@@ -176,7 +176,7 @@ func secretField(name string) bool {
 	return false
 }
 
-// auditMost is how many lines are answered at once.
+// auditMost is how many entries one answer holds at most.
 const auditMost = 1000
 
 func (g *Guard) listAudit(r *http.Request) (any, error) {

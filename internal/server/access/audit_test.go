@@ -22,7 +22,7 @@ func TestSecretsAreNotAudited(t *testing.T) {
 	}
 }
 
-// A long change, such as the import of a room, is kept in short: what it was about, how long it was, and its digest.
+// A long change, such as the import of a room, is recorded in shortened form, with its length and its digest.
 func TestLongBodiesAreShortened(t *testing.T) {
 	t.Parallel()
 	import1 := func(n int, last string) string {

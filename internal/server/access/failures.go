@@ -10,31 +10,31 @@ import (
 	"pando/internal/registry"
 )
 
-// Failed logins are summed in the audit log: anybody who reaches the login page can make them.
+// Failed logins are summed up in the audit log, because anyone who reaches the login page can cause them.
 const (
-	failureSpan  = 10 * time.Minute // one line for each address in this time
-	maxFailing   = 100              // addresses with a line of their own at a time; the others share one
+	failureSpan  = 10 * time.Minute // each address has one entry in this time
+	maxFailing   = 100              // addresses with an entry of their own at a time; the others share one
 	failingOther = "other addresses"
 )
 
-// failures are the failed logins of each address.
+// failures counts the failed logins of each address.
 type failures struct {
 	mu sync.Mutex
 	of map[string]*failure
 }
 
-// failure is a line of the audit log that counts.
+// failure is an entry of the audit log that counts the failed logins of one address.
 type failure struct {
-	line    registry.Audited // of the last failed login
+	line    registry.Audited // the last failed login
 	since   time.Time
 	who     string
 	count   int
-	writing bool // somebody writes the line now, without the lock
-	due     bool // and is to write it again, for it counts more
+	writing bool // a caller is writing the entry now, without the lock
+	due     bool // that caller must write it again, because the count has doubled since
 }
 
-// add counts a failed login and returns its line, if the caller is to write it: at the first, and when the count
-// doubles, so that a million attempts are twenty writes.
+// add counts a failed login. write says that the caller must write the entry: at the first failure and when the count
+// doubles, so that a million attempts cause twenty writes.
 func (f *failures) add(a registry.Audited) (x *failure, line registry.Audited, write bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -63,7 +63,8 @@ func (f *failures) add(a registry.Audited) (x *failure, line registry.Audited, w
 	return x, x.text(), write
 }
 
-// wrote notes the number of a line that was written, and returns it anew if it counts more by now.
+// wrote records the sequence number of an entry that was written. again says that the caller must write the entry once
+// more, because the count has doubled meanwhile.
 func (f *failures) wrote(x *failure, seq int64) (line registry.Audited, again bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -72,7 +73,7 @@ func (f *failures) wrote(x *failure, seq int64) (line registry.Audited, again bo
 	return x.text(), x.writing
 }
 
-// text is the line with its count.
+// text returns the entry with its count.
 func (x *failure) text() registry.Audited {
 	a := x.line
 	a.Who = x.who
@@ -82,8 +83,8 @@ func (x *failure) text() registry.Audited {
 	return a
 }
 
-// auditFailure records a failed login, or counts it on the line of its address. A slow disk holds up those only whose
-// line is to be written.
+// auditFailure records a failed login, or counts it in the entry of its address. Only the caller that writes the entry
+// waits for the disk.
 func (g *Guard) auditFailure(ctx context.Context, a registry.Audited, err error) {
 	e := httpapi.ErrorOf(err)
 	a.Status, a.Error = e.Status, cut(e.Message, auditText)
@@ -104,7 +105,7 @@ func (g *Guard) auditFailure(ctx context.Context, a registry.Audited, err error)
 	}
 }
 
-// writeAudit writes to the audit log, even if the client has gone.
+// writeAudit writes to the audit log, even if the client is gone. It reports whether that succeeded.
 func (g *Guard) writeAudit(ctx context.Context, a registry.Audited, write func(*registry.Tx) error) (wrote bool) {
 	err := g.registry.UpdateReserved(context.WithoutCancel(ctx), write)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"pando/internal/registry"
 )
 
-// TestSlowAuditLogDelaysNoOthers: while a line of failed logins is written to a slow disk, other failed logins are
-// counted without waiting for it, and the line has them all in the end.
+// TestSlowAuditLogDelaysNoOthers: while an entry of failed logins is written to a slow disk, other failed logins are
+// counted without waiting for it, and the entry has them all in the end.
 func TestSlowAuditLogDelaysNoOthers(t *testing.T) {
 	t.Parallel()
 	reg, err := registry.Open(t.Context(), registry.Options{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})

@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/ed25519"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"pando/internal/api"
@@ -20,12 +22,12 @@ type Config struct {
 	Key      ed25519.PublicKey // of the server; new tokens carry it, so that clients can pin it
 	Provider *openid.Provider  // nil: people have passwords or tokens only
 	Rate     int               // requests a second of each caller; 0: DefaultRate, negative: no limit
-	Refused  func(kind string) // counts requests that were refused for their number
+	Refused  func(kind string) // counts requests above the rate
 	Now      func() time.Time
 	Log      *slog.Logger
 }
 
-// Guard tells who makes a request, and what the caller may do.
+// Guard identifies the caller of a request and decides what the caller may do.
 type Guard struct {
 	registry *registry.Registry
 	key      ed25519.PublicKey
@@ -33,6 +35,7 @@ type Guard struct {
 	attempts *attempts
 	failures failures
 	rates    *rates
+	streams  httpapi.Streams
 	now      func() time.Time
 	log      *slog.Logger
 }
@@ -44,9 +47,8 @@ func New(c Config) *Guard {
 		rates:    newRates(c.Rate, c.Refused), now: c.Now, log: c.Log}
 }
 
-// Protect registers routes of the operator's API. auth is put around each of them: TokenOnly on the control port,
-// nothing on the unix socket. Then follow the audit log for what changes something, the role and the groups that a
-// route takes.
+// Protect registers routes of the operator's API. It wraps each in auth (TokenOnly on the control port, nothing on the
+// unix socket), then in the audit log if the route changes something, then in the checks of role and groups.
 func (g *Guard) Protect(m *httpapi.Mux, routes []httpapi.Route, auth func(httpapi.Handler) httpapi.Handler) {
 	reach := Reaches()
 	for _, r := range routes {
@@ -54,20 +56,39 @@ func (g *Guard) Protect(m *httpapi.Mux, routes []httpapi.Route, auth func(httpap
 		if IsChange(r.Method, r.Path) {
 			around = append(around, g.audited)
 		}
+		if strings.HasSuffix(r.Path, "/stream") {
+			around = append(around, g.fewStreams)
+		}
 		route := r.Method + " " + r.Path
 		m.Route(route, r.Handle, append(around, takes(RoleFor(r.Method, r.Path)), confined(reach[route]))...)
 	}
 }
 
-// touchEvery is how exactly the last use of a token is recorded: a write at each request would be too many.
+// fewStreams limits the streams of each caller. Callers on the unix socket have no limit.
+func (g *Guard) fewStreams(h httpapi.Handler) httpapi.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		p := httpapi.CallerOf(r.Context())
+		if p.Kind == "" {
+			return h(w, r)
+		}
+		if !g.streams.Begin(p.String()) {
+			return api.NewError(api.TooMany, fmt.Sprintf("%s has %d streams already", p, httpapi.MaxStreams),
+				"end some of them")
+		}
+		defer g.streams.End(p.String())
+		return h(w, r)
+	}
+}
+
+// touchEvery is the precision at which a token's last use is recorded: a write at each request would be too many.
 const touchEvery = time.Minute
 
-// TokenOnly lets only requests with a valid token through, and only as many as its caller may make.
+// TokenOnly lets only requests with a valid token through, within the caller's rate.
 func (g *Guard) TokenOnly(h httpapi.Handler) httpapi.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		secret := httpapi.Credential(r, "Bearer")
 		if parsed, _, err := api.ParseToken(secret); err == nil {
-			secret = parsed // a generic HTTP client sends the whole text that `pando token create` printed
+			secret = parsed // a generic HTTP client sends all that `pando token create` printed
 		}
 		token, err := g.validToken(r.Context(), registry.HashSecret(secret))
 		if err != nil {

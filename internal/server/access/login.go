@@ -16,13 +16,12 @@ import (
 	"pando/internal/registry"
 )
 
-// How often a login may fail, for each name and for each address: a burst, then one in each interval. That lets
-// somebody try 300 passwords an hour.
+// Limits of failed logins for each name and each address: a burst, then one in each interval, so 300 passwords an hour.
 const (
 	loginBurst = 5
 	loginEvery = 12 * time.Second
 	maxTried   = 10_000 // names and addresses that are counted
-	checksMost = 2      // passwords that are checked at a time: each takes 46 MiB
+	checksMost = 2      // passwords that are checked at a time: each check takes 46 MiB
 )
 
 // attempts limits failed logins.
@@ -36,13 +35,13 @@ func newAttempts() *attempts {
 	return &attempts{tried: map[string]*ratelimit.Bucket{}, checks: make(chan struct{}, checksMost)}
 }
 
-// may reports whether a name or address may try a login now, and counts it.
+// may counts a login attempt and reports whether the name or address may make it now.
 func (l *attempts) may(now time.Time, key string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b := l.tried[key]
 	if b == nil {
-		if len(l.tried) >= maxTried { // forget all counts: a new name must be limited too
+		if len(l.tried) >= maxTried { // all counts are dropped, because a new name must be limited too
 			clear(l.tried)
 		}
 		b = ratelimit.New(loginBurst, 1/loginEvery.Seconds())
@@ -60,8 +59,8 @@ func (l *attempts) forgive(keys ...string) {
 	}
 }
 
-// sessionDigest is what a session of a user carries. It changes with the password, which ends all sessions. Users of an
-// OpenID provider have no password; their identity there takes its place.
+// sessionDigest returns the digest that a user's session carries. It changes with the password, which ends all
+// sessions. Users of an OpenID provider have no password; it is made from their identity there.
 func sessionDigest(u registry.User) [sha256.Size]byte {
 	if u.Issuer != "" {
 		return sha256.Sum256(
@@ -71,8 +70,8 @@ func sessionDigest(u registry.User) [sha256.Size]byte {
 	return sha256.Sum256([]byte("pando user session v1\x00" + u.Name + "\x00" + u.Hash))
 }
 
-var errNoLogin = api.NewError(api.Unauthorized, "user and password do not belong together",
-	"who has no user yet: `pando user create NAME --role viewer` on the server")
+var errNoLogin = api.NewError(api.Unauthorized, "the user or the password is wrong",
+	"to make a user, run `pando user create NAME --role viewer` on the server")
 
 // Login checks a password and returns the digest for a session. from is the address of the browser.
 func (g *Guard) Login(ctx context.Context, from, name, password string) (digest [sha256.Size]byte, err error) {
@@ -111,7 +110,8 @@ func (g *Guard) Login(ctx context.Context, from, name, password string) (digest 
 	return sessionDigest(u), unlessFull(err)
 }
 
-// unlessFull is nil where the disk has no room to note that somebody was here: who looks why may log in.
+// unlessFull drops the error of a full disk, so that people can log in to find out what is wrong; only the time of
+// their login is not recorded then.
 func unlessFull(err error) error {
 	if errors.Is(err, registry.ErrFull) {
 		return nil
@@ -124,7 +124,7 @@ func (g *Guard) auditLogin(ctx context.Context, from, name string, err error) {
 	g.auditEntry(ctx, registry.Audited{Who: "user " + cut(name, 64), From: from, Method: "POST", Path: "/login"}, err)
 }
 
-// auditEntry adds the outcome to a line of the audit log and records it; failed logins are summed.
+// auditEntry adds the outcome to an entry of the audit log and records it. Failed logins are summed up.
 func (g *Guard) auditEntry(ctx context.Context, a registry.Audited, err error) {
 	a.At, a.Status = g.now(), 200
 	if err != nil {

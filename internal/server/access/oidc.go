@@ -11,10 +11,10 @@ import (
 	"pando/internal/registry"
 )
 
-// OIDC logs people in who have an account at an OpenID Connect provider.
+// OIDC logs people in through an OpenID Connect provider.
 type OIDC struct{ g *Guard }
 
-// OIDC returns the login by the OpenID provider, nil without one.
+// OIDC returns the login through the OpenID provider, nil if none is configured.
 func (g *Guard) OIDC() *OIDC {
 	if g.provider == nil {
 		return nil
@@ -61,7 +61,7 @@ func (e *OIDC) Finish(
 	return sessionDigest(u), err
 }
 
-// explained makes an error of the provider one for the login page; the details go to the log.
+// explained converts an error of the provider to one for the login page and logs the details.
 func (e *OIDC) explained(err error) error {
 	switch {
 	case err == nil:
@@ -79,8 +79,8 @@ func (e *OIDC) explained(err error) error {
 	)
 }
 
-// vouchedFor records a user of the provider with the role that the provider gives today. A user who has no role there
-// any more is deleted, which ends all sessions.
+// vouchedFor records a user of the provider with the role that the provider gives now. A user who has no role there any
+// more is deleted, which ends all sessions.
 func (g *Guard) vouchedFor(ctx context.Context, p openid.Person) (u registry.User, err error) {
 	now := g.now()
 	err = g.registry.UpdateReserved(ctx, func(tx *registry.Tx) (err error) {

@@ -13,11 +13,11 @@ import (
 	"pando/internal/ratelimit"
 )
 
-// DefaultRate is the limit of requests per second for each token, each user and, without login, each address.
+// DefaultRate is the limit of requests a second for each token, each user and, without a login, each address.
 const DefaultRate = 100
 
 const (
-	rateBurst = 10     // seconds of the rate that may come at once
+	rateBurst = 10     // a burst may have as many requests as the rate allows in this many seconds
 	maxRated  = 10_000 // tokens, users and addresses that are counted
 )
 
@@ -37,7 +37,7 @@ type rates struct {
 	known map[string]*ratelimit.Bucket // by kind and name
 }
 
-// newRates takes Config.Rate.
+// newRates makes a rates; rate is Config.Rate.
 func newRates(rate int, refused func(kind string)) *rates {
 	if rate == 0 {
 		rate = DefaultRate
@@ -45,7 +45,7 @@ func newRates(rate int, refused func(kind string)) *rates {
 	return &rates{rate: max(float64(rate), 0), refused: refused, known: map[string]*ratelimit.Bucket{}}
 }
 
-// may counts a request. The error of one too many says when to try again.
+// may counts a request. If it is above the rate, the error says when to try again.
 func (l *rates) may(now time.Time, kind, name string) error {
 	if l.rate == 0 {
 		return nil
@@ -56,13 +56,13 @@ func (l *rates) may(now time.Time, kind, name string) error {
 	}
 	l.refused(kind)
 	wait := time.Duration(math.Ceil(b.Wait(now).Seconds())) * time.Second
-	e := api.NewError(api.TooMany, fmt.Sprintf("%s %s asks more than %g times a second", kind, name, l.rate),
-		fmt.Sprintf("wait %s and ask again, and less often; --api-rate of `pando serve` sets how often", wait))
+	e := api.NewError(api.TooMany, fmt.Sprintf("%s %s sends more than %g requests a second", kind, name, l.rate),
+		fmt.Sprintf("wait %s, then send fewer requests; --api-rate of `pando serve` sets the limit", wait))
 	e.RetryAfter = wait
 	return e
 }
 
-// bucket finds or makes the bucket of a caller.
+// bucket returns the bucket of a caller and makes it if needed.
 func (l *rates) bucket(now time.Time, key string) *ratelimit.Bucket {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,7 +77,7 @@ func (l *rates) bucket(now time.Time, key string) *ratelimit.Bucket {
 	return b
 }
 
-// forget deletes idle callers. If that leaves more than half, it deletes all: else each new caller would cause a scan.
+// forget deletes idle callers. If more than half remain, it deletes all; else each new caller would cause another scan.
 func (l *rates) forget(now time.Time) {
 	for key, b := range l.known {
 		if b.Idle(now) {
@@ -89,10 +89,10 @@ func (l *rates) forget(now time.Time) {
 	}
 }
 
-// bulkPath is where clients send and fetch objects of images. These requests are many, and are not limited.
+// bulkPath is where clients send and fetch objects of images. These requests are many, so they are not limited.
 const bulkPath = "/v1/store/objects"
 
-// rated counts a request of a known caller.
+// rated counts a request of a known caller and returns an error if it is above the rate.
 func (g *Guard) rated(r *http.Request, p httpapi.Caller) error {
 	if p.Kind == "" || r.URL.Path == bulkPath || strings.HasPrefix(r.URL.Path, bulkPath+"/") {
 		return nil
@@ -100,7 +100,7 @@ func (g *Guard) rated(r *http.Request, p httpapi.Caller) error {
 	return g.rates.may(g.now(), p.Kind, p.Name)
 }
 
-// ByAddress limits requests by their address, where no login is needed.
+// ByAddress limits requests by their address, for routes that need no login.
 func (g *Guard) ByAddress(h httpapi.Handler) httpapi.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if err := g.rates.may(g.now(), ratedAddress, httpapi.RemoteNet(r)); err != nil {

@@ -9,7 +9,7 @@ import (
 	"pando/internal/api"
 )
 
-// TestRates: what comes at once, what comes later, each for itself, and no bound where none is wanted.
+// TestRates: a burst, later requests, separate limits per caller, and no limit if none is set.
 func TestRates(t *testing.T) {
 	t.Parallel()
 	counted := map[string]int{}
@@ -66,8 +66,8 @@ func may0(l *rates, now time.Time, most int) (n int) {
 	return n
 }
 
-// TestRatesAreForgotten: ever more addresses take no more memory, and who has just asked too often is not let in
-// for it while others rest.
+// TestRatesAreForgotten: ever more addresses do not take more memory, and a caller above its rate is not let through
+// while idle callers can be dropped.
 func TestRatesAreForgotten(t *testing.T) {
 	t.Parallel()
 	l := newRates(1, func(string) {})
@@ -77,7 +77,7 @@ func TestRatesAreForgotten(t *testing.T) {
 		if len(l.known) > maxRated {
 			t.Fatalf("%d are remembered", len(l.known))
 		}
-		now = now.Add(time.Millisecond) // the first of them rest again after a second
+		now = now.Add(time.Millisecond) // the first of them are idle again after a second
 		if i%10 == 0 {
 			if err := l.may(now, ratedToken, "greedy"); i > 100*rateBurst && i%1000 != 0 && err == nil &&
 				l.known["token greedy"].Wait(now) == 0 {
@@ -85,7 +85,7 @@ func TestRatesAreForgotten(t *testing.T) {
 			}
 		}
 	}
-	for i := range 3 * maxRated { // none rests
+	for i := range 3 * maxRated { // none is idle
 		_ = l.may(now, ratedAddress, "other "+fmt.Sprint(i))
 	}
 	if len(l.known) > maxRated {

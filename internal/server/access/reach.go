@@ -21,7 +21,7 @@ const (
 	OwnGroups              // the route answers about, and changes, only the token's groups
 )
 
-// The routes by their class. Images are of all groups: they may be looked at, and not changed.
+// The routes by class. Images belong to all groups: a token with groups may read them, but not change them.
 var (
 	reachesAll = []string{
 		"GET /v1/images/{name}/diff", "GET /v1/images/{name}/history", "GET /v1/images/{name}/sbom",
@@ -53,13 +53,13 @@ var (
 		"DELETE /v1/state/{name}/orders",
 	}
 	reachesSite = []string{
-		"POST /v1/groups", "DELETE /v1/groups/{name}", // a token is for groups that there are
+		"POST /v1/groups", "DELETE /v1/groups/{name}", // such a token is limited to groups that exist already
 		"POST /v1/classes", "PATCH /v1/classes/{name}", "DELETE /v1/classes/{name}",
 		"POST /v1/images/{name}/versions", "DELETE /v1/images/{name}/versions/{version}",
 		"PUT /v1/images/{name}/tags/{tag}",
 		"DELETE /v1/images/{name}/tags/{tag}", "GET /v1/store/usage", "POST /v1/store/collect",
 		"POST /v1/store/versions", "POST /v1/store/objects",
-		"GET /v1/history/samples", "GET /v1/history/senders", // the server's load, and who of all nodes fed whom
+		"GET /v1/history/samples", "GET /v1/history/senders", // the server's load, and who sent what to whom
 		"GET /v1/leases", "DELETE /v1/leases/{address}",
 		"POST /v1/media", "GET /v1/fleet", "PUT /v1/fleet", "PUT /v1/policy",
 		"GET /v1/secrets", "PUT /v1/secrets", "DELETE /v1/secrets/{name}", // one secret may be for several groups
@@ -89,7 +89,7 @@ func Reaches() map[string]Reach {
 // SiteOnly refuses callers that are limited to some groups.
 func SiteOnly(h httpapi.Handler) httpapi.Handler { return confined(WholeSite)(h) }
 
-// confined keeps callers that are limited to some groups within them.
+// confined limits a caller that has groups to what the class `of` allows.
 func confined(of Reach) func(httpapi.Handler) httpapi.Handler {
 	return func(h httpapi.Handler) httpapi.Handler {
 		return func(w http.ResponseWriter, r *http.Request) error {
@@ -118,10 +118,10 @@ func confined(of Reach) func(httpapi.Handler) httpapi.Handler {
 	}
 }
 
-// groupsText is "@lab1, @lab2".
+// groupsText returns a text like "@lab1, @lab2".
 func groupsText(groups []string) string { return "@" + strings.Join(groups, ", @") }
 
-// ownGroups checks the groups that a new token is limited to.
+// ownGroups checks the groups that a new token is to be limited to.
 func ownGroups(tx *registry.Tx, groups []string, role fleet.Role) error {
 	if len(groups) > 0 && role == fleet.Admin {
 		return httpapi.BadRequest(
@@ -131,7 +131,7 @@ func ownGroups(tx *registry.Tx, groups []string, role fleet.Role) error {
 	}
 	for _, g := range groups {
 		if _, err := tx.Group(g); err != nil {
-			return httpapi.WithHint(err, "`pando group list` shows what there is")
+			return httpapi.WithHint(err, "`pando group list` shows the groups")
 		}
 	}
 	return nil

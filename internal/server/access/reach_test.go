@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A token that is limited to some groups changes nothing by a route that is about all of them.
+// A token for some groups cannot change anything through a route about all groups.
 func TestRoutesForAllGroupsChangeNothing(t *testing.T) {
 	t.Parallel()
 	for _, r := range reachesAll {

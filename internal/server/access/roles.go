@@ -10,13 +10,13 @@ import (
 	"pando/internal/httpapi"
 )
 
-// adminPaths can be changed, and unless they are openPaths even be seen, by admins only.
+// adminPaths can be changed only by admins. Only admins may read them either, unless they are in openPaths.
 var adminPaths = []string{"/v1/users", "/v1/tokens", "/v1/audit", "/v1/keys", "/v1/policy"}
 
-// openPaths are the adminPaths that every role may see.
+// openPaths are the adminPaths that every role may read.
 var openPaths = []string{"/v1/keys", "/v1/policy"}
 
-// RoleFor returns the least role that may use a route.
+// RoleFor returns the lowest role that may use a route.
 func RoleFor(method, path string) fleet.Role {
 	looks := method == http.MethodGet || path == "/v1/store/missing"
 	for _, p := range adminPaths {
@@ -33,7 +33,7 @@ func RoleFor(method, path string) fleet.Role {
 	return fleet.Operator
 }
 
-// takes lets only callers with at least a role through.
+// takes lets only callers through whose role is at least `need`.
 func takes(need fleet.Role) func(httpapi.Handler) httpapi.Handler {
 	return func(h httpapi.Handler) httpapi.Handler {
 		return func(w http.ResponseWriter, r *http.Request) error {
@@ -41,7 +41,7 @@ func takes(need fleet.Role) func(httpapi.Handler) httpapi.Handler {
 			if !p.Role.May(need) {
 				return api.NewError(
 					api.Forbidden,
-					p.String()+" is "+article(p.Role)+", and this takes "+article(need),
+					p.String()+" is "+article(p.Role)+", and this needs "+article(need),
 					"an admin gives roles: `pando user set NAME --role "+string(
 						need,
 					)+"`, `pando token create NAME --role "+string(

@@ -7,7 +7,7 @@ import (
 	"pando/internal/registry"
 )
 
-// EndSession makes a session of the dashboard invalid, which would end by itself at a time.
+// EndSession makes a session of the dashboard invalid. The session would expire at `until` anyway.
 func (g *Guard) EndSession(ctx context.Context, id [32]byte, until time.Time) error {
 	return g.registry.UpdateReserved(ctx, func(tx *registry.Tx) error { return tx.EndSession(id, until, g.now()) })
 }

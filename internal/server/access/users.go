@@ -10,7 +10,7 @@ import (
 	"pando/internal/registry"
 )
 
-// Routes are the routes of users, tokens and the audit log.
+// Routes returns the routes of users, tokens and the audit log.
 func (g *Guard) Routes() []httpapi.Route {
 	return []httpapi.Route{
 		httpapi.NewRoute("GET", "/v1/users", httpapi.JSON(g.listUsers)),
@@ -83,7 +83,7 @@ func (g *Guard) setUser(r *http.Request) (any, error) {
 			return err
 		}
 		if u.Issuer != "" {
-			return httpapi.BadRequest("user "+u.Name+" is known at "+u.Issuer+", which says who they are and what "+
+			return httpapi.BadRequest("user "+u.Name+" logs in at "+u.Issuer+", which sets their name and what "+
 				"they may do",
 				"change it there; or delete the user here, and create one with a password")
 		}
@@ -105,7 +105,7 @@ func (g *Guard) deleteUser(r *http.Request) (any, error) {
 	)
 }
 
-// IsChange reports whether a route changes something, and its requests belong in the audit log.
+// IsChange reports whether a route changes something; its requests then belong in the audit log.
 func IsChange(method, path string) bool {
 	return method != http.MethodGet && path != "/v1/store/missing"
 }

@@ -6,18 +6,19 @@ import (
 	"pando/internal/media"
 )
 
-// Digests remembers the digest of what a medium should have, so that no kernel is read for nodes whose media have it.
+// Digests caches the digests of the right content of media, so that no kernel is read for nodes whose media are up to
+// date.
 type Digests struct {
-	reading sync.Mutex // one kernel and initramfs is read at a time, however many nodes ask after a restart
+	reading sync.Mutex // only one kernel and initramfs is read at a time, however many nodes request after a restart
 
 	mu    sync.Mutex
 	known map[string]string
 }
 
-// maxDigests bounds them; a site has a few.
+// maxDigests bounds the cache; a site needs a few.
 const maxDigests = 256
 
-// of returns the digest for a key. If it is not known, read makes the contents.
+// of returns the digest for a key. If it is not cached, it calls read for the contents.
 func (d *Digests) of(key string, read func() (media.K, error)) (string, error) {
 	if known := d.get(key); known != "" {
 		return known, nil

@@ -9,18 +9,18 @@ import (
 	"pando/internal/media"
 )
 
-// Limit counts the media that are being sent. Each is a kernel and initramfs in memory, twice, and after a boot
-// storm all nodes ask within a minute.
+// Limit counts the media that are being sent. Each takes a kernel and initramfs in memory, twice, and after a boot
+// storm all nodes request within a minute.
 type Limit struct{ now atomic.Int32 }
 
-// Bounds of what is sent.
+// Bounds of sending media.
 const (
 	MostSent    = 2               // media at a time
-	mediumTakes = 5 * time.Minute // for one, so that a disk that hangs does not keep others waiting
-	RetryLater  = time.Minute     // least time until a node that was refused asks again
+	mediumTakes = 5 * time.Minute // time for one medium, so that a hanging disk does not block others
+	RetryLater  = time.Minute     // shortest time until a refused node requests again
 )
 
-// Begin takes a place, or returns the error that tells a node to ask again later.
+// Begin takes a place, or returns the error that tells a node to request again later.
 func (m *Limit) Begin() error {
 	if m.now.Add(1) <= MostSent {
 		return nil
@@ -44,5 +44,5 @@ func sendWrites(w http.ResponseWriter, writes []media.Write) {
 	deadline(time.Now().Add(mediumTakes))
 	defer deadline(time.Time{})
 	w.Header().Set("Content-Type", "application/octet-stream")
-	_ = media.Send(w, writes) // a list that breaks off is noticed by who reads it
+	_ = media.Send(w, writes) // the node notices a list that breaks off
 }

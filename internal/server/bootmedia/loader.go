@@ -18,7 +18,7 @@ import (
 // grubDir is where Debian's packages grub-pc-bin and grub-efi-amd64-bin put GRUB.
 const grubDir = "/usr/lib/grub"
 
-// NeedsGRUB is what to do when a program or file for boot media is missing.
+// NeedsGRUB is the hint for a missing program or file.
 const NeedsGRUB = "apt install ipxe grub-common grub-pc-bin grub-efi-amd64-bin"
 
 // makeLoader makes the boot loader of a medium from the distribution's packages.
@@ -52,7 +52,7 @@ func makeLoader(ctx context.Context, bootFiles string) (l media.Loader, err erro
 	return l, err
 }
 
-// makeGRUB makes one image of GRUB with all that it needs inside.
+// makeGRUB makes one GRUB image with all modules that it needs inside.
 func makeGRUB(ctx context.Context, format, dir, modules, config string) ([]byte, error) {
 	tmp, err := os.MkdirTemp("", "pando-grub-")
 	if err != nil {

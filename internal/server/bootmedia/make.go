@@ -20,7 +20,7 @@ import (
 	"pando/internal/registry"
 )
 
-// createMedium answers POST /v1/media: the writes that make a boot medium.
+// createMedium answers POST /v1/media with the writes that make a boot medium.
 func (s *Service) createMedium(w http.ResponseWriter, r *http.Request) error {
 	req, err := httpapi.Body[api.MediumCreate](r)
 	if err != nil {
@@ -32,7 +32,7 @@ func (s *Service) createMedium(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Cache-Control", "no-store")
-	_ = media.Send(w, writes) // a list that breaks off is noticed by who reads it
+	_ = media.Send(w, writes) // the client notices a list that breaks off
 	return nil
 }
 
@@ -63,8 +63,8 @@ func (s *Service) medium(ctx context.Context, req api.MediumCreate) ([]media.Wri
 	return media.Medium(req.Size, l, k)
 }
 
-// planOf decides what a medium for some nodes starts. A group is one although it has no nodes yet; nodes must boot the
-// same with the same arguments, because a medium has one kernel and initramfs.
+// planOf returns what a medium for the selected nodes starts. The selection may be a group without nodes. Several nodes
+// must boot the same version with the same arguments, because a medium has one kernel and initramfs.
 func (s *Service) planOf(ctx context.Context, selection string) (bootplan.Plan, error) {
 	name, isGroup := strings.CutPrefix(selection, "@")
 	var nodes []fleet.Node
@@ -105,8 +105,8 @@ func (s *Service) planOf(ctx context.Context, selection string) (bootplan.Plan, 
 	return first, nil
 }
 
-// Contents are kernel, initramfs and arguments of a medium: for no boot in particular, so with the drivers of every NIC
-// and without a token.
+// Contents returns kernel, initramfs and arguments of a medium. They are for no particular boot, so they have the
+// drivers of every NIC and no token.
 func (s *Service) Contents(ctx context.Context, p bootplan.Plan, control []string) (media.K, error) {
 	var k media.K
 	if a := p.Manifest.Architecture; a != "amd64" {
@@ -138,7 +138,7 @@ func (s *Service) Contents(ctx context.Context, p bootplan.Plan, control []strin
 	}
 	disks, err := s.disks.Get(ctx, p.Version, p.Manifest)
 	if err != nil {
-		s.log.Warn("a boot medium has no drivers of disks, so no cache", "version", p.Version.Short(), "err", err)
+		s.log.Warn("boot medium has no cache: disk drivers cannot be made", "version", p.Version.Short(), "err", err)
 	}
 	joined, err := initrd.Join(s.store, trust, p.Manifest.AllDrivers(), disks, agent)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"pando/internal/registry"
 )
 
-// NodeMedium answers POST /v1/node/medium: what brings the boot medium of a running node in step with what it runs,
-// as a list of writes; nothing when it is. With a size it is all that makes a disk a medium.
+// NodeMedium answers POST /v1/node/medium with the writes that update the boot medium of a running node to the version
+// that it runs; no content if it is up to date. A request with a size gets all writes that make a disk a medium.
 func (s *Service) NodeMedium(w http.ResponseWriter, r *http.Request) error {
 	req, err := httpapi.DecodeReport[api.NodeMedium](w, r)
 	if err != nil {
@@ -51,12 +51,12 @@ func (s *Service) NodeMedium(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// renewal is what the boot medium of a running node lacks.
+// renewal describes the update of a running node's boot medium.
 type renewal struct {
 	server  *Service
 	plan    bootplan.Plan
 	control []string
-	key     string // of all that the contents depend on
+	key     string // names everything that the contents depend on
 	now     [media.Slots]media.Header
 	inStep  bool
 }
@@ -80,14 +80,14 @@ func (s *Service) renewal(ctx context.Context, b registry.Boot, req api.NodeMedi
 	)
 	newest := media.Newest(n.now).Digest
 	if req.Size != 0 || newest == "" {
-		return n, nil // all of it is sent
+		return n, nil // the whole content is sent
 	}
 	digest, err := s.Digests.of(n.key, func() (media.K, error) { return s.Contents(ctx, n.plan, n.control) })
 	n.inStep = err == nil && digest == newest
 	return n, err
 }
 
-// writes are what brings the medium in step, or with a size what makes a disk one.
+// writes returns the writes that update the medium or, with a size, make a disk one.
 func (n renewal) writes(ctx context.Context, size int64) ([]media.Write, error) {
 	k, err := n.server.Contents(ctx, n.plan, n.control)
 	if err != nil {
@@ -104,7 +104,7 @@ func (n renewal) writes(ctx context.Context, size int64) ([]media.Write, error) 
 	return media.Medium(size, l, k)
 }
 
-// ranPlan is a plan for what a boot runs already.
+// ranPlan returns the plan of the version that a boot runs already.
 func (s *Service) ranPlan(ctx context.Context, b registry.Boot) (p bootplan.Plan, err error) {
 	p.Image, p.Version = b.Image, b.Version
 	if p.Node, p.Group, err = s.planner.Member(ctx, b.MAC); err != nil {

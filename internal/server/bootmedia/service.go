@@ -27,12 +27,12 @@ type Service struct {
 	auth     *nodeauth.Checker
 	log      *slog.Logger
 
-	interfaces []string // that nodes are on
+	interfaces []string // interfaces of this server that nodes use
 	bootFiles  string   // the directory with iPXE
 	release    string
 
 	Sending Limit   // media that are being sent
-	Digests Digests // of what media have
+	Digests Digests // digests of what media have
 }
 
 // Options are what a Service needs.
@@ -46,7 +46,7 @@ type Options struct {
 	Disks      *initrd.DiskDrivers
 	Ports      *endpoint.Ports
 	Auth       *nodeauth.Checker
-	Interfaces []string // that nodes are on; empty: all
+	Interfaces []string // interfaces of this server that nodes use; empty: all
 	BootFiles  string   // the directory with iPXE
 	Release    string
 	Log        *slog.Logger

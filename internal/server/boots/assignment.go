@@ -38,8 +38,8 @@ type assigner struct {
 	now          func() time.Time
 }
 
-// Assign makes the signed assignment of a boot: the version that it began with, not what its group desires by now,
-// because the booted kernel and modules belong to that version.
+// Assign returns the signed assignment of a boot. It has the version that the boot began with, even if the group runs
+// another one by now, because the booted kernel and modules belong to that version.
 func (s *assigner) Assign(
 	ctx context.Context,
 	b registry.Boot,
@@ -89,7 +89,7 @@ func (s *assigner) Assign(
 	return bytes, ed25519.Sign(s.keys.Server, append([]byte(api.AssignmentContext), bytes...)), nil
 }
 
-// Extensions are the extensions of what a boot runs.
+// Extensions returns the extensions of the version that a boot runs, and what is wrong with others of the group.
 func (s *assigner) Extensions(
 	ctx context.Context,
 	g fleet.Group,
@@ -106,7 +106,7 @@ func (s *assigner) Extensions(
 	return out, problems, err
 }
 
-// swarmOf is how a node takes part in the swarm of what it boots, nil when it shall not.
+// swarmOf returns how a node takes part in the swarm, nil if it does not.
 func swarmOf(n fleet.Node, g fleet.Group) *fleet.Swarm {
 	policy := fleet.ValueOf(g.Peers).Effective()
 	if policy == fleet.PeersOff {

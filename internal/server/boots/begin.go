@@ -20,7 +20,7 @@ import (
 	"pando/internal/versions"
 )
 
-// longestUptime bounds what a node may say of how long it ran before a server answered.
+// longestUptime bounds how long a node may report that it ran before a server answered.
 const longestUptime = 365 * 24 * time.Hour
 
 // mediumBoots begins the boots of machines that were started from a boot medium.
@@ -33,8 +33,8 @@ type mediumBoots struct {
 	now       func() time.Time
 }
 
-// BeginFromMedium answers POST /v1/node/begin: a machine that was started from a boot medium gets what script and
-// initramfs give others, on the same conditions, and over TLS.
+// BeginFromMedium answers POST /v1/node/begin. A machine that was started from a boot medium gets, over TLS, what
+// script and initramfs give other machines, on the same conditions.
 func (s *mediumBoots) BeginFromMedium(w http.ResponseWriter, r *http.Request) error {
 	req, err := httpapi.DecodeReport[api.BeginRequest](w, r)
 	if err != nil {
@@ -57,11 +57,11 @@ func (s *mediumBoots) BeginFromMedium(w http.ResponseWriter, r *http.Request) er
 	case req.Runs:
 		began := s.now().Add(-min(max(req.Uptime, 0), longestUptime))
 		if latest := c.Boot.Started; !began.After(latest) {
-			began = latest.Add(time.Second) // a boot that is asked for is the latest of its machine
+			began = latest.Add(time.Second) // the requested boot must be the machine's latest
 		}
 		c.Begin(began)
 	case !c.UnderWay(s.now()), req.Uptime > 0 && c.LoadedBefore(s.now().Add(-req.Uptime)):
-		s.boots.Follow(ctx, c, s.now())
+		s.boots.Follow(c, s.now())
 	}
 	s.boots.SetAddr(c, from)
 	p, err := s.mediumPlan(ctx, c, req)
@@ -82,7 +82,7 @@ func (s *mediumBoots) BeginFromMedium(w http.ResponseWriter, r *http.Request) er
 	)
 }
 
-// mediumPlan is what the machine boots. Its kernel runs already, so that has to be the one of the version.
+// mediumPlan returns what the machine boots. Its kernel runs already, so it has to be the kernel of the version.
 func (s *mediumBoots) mediumPlan(ctx context.Context, c *bootlog.Entry, req api.BeginRequest) (bootplan.Plan, error) {
 	m, err := s.scripts.admit(ctx, c, netboot.Query{MAC: req.MAC, UUID: req.UUID, Serial: req.Serial})
 	if err != nil {
@@ -111,7 +111,7 @@ func (s *mediumBoots) mediumPlan(ctx context.Context, c *bootlog.Entry, req api.
 				req.Medium.Short(),
 				p.Version.Short(),
 			),
-			fmt.Sprintf("make the medium anew: pando media create %s", m.Node.Name),
+			fmt.Sprintf("make the medium again: pando media create %s", m.Node.Name),
 		)
 	}
 	return p, nil

@@ -15,13 +15,13 @@ import (
 	"pando/internal/registry"
 )
 
-// everyNIC is the list of driver cpios for a node whose NIC is not known. No cpio has such a name.
+// everyNIC stands for all driver cpios, for a node whose NIC is not known. No cpio has this name.
 const everyNIC = "*"
 
-// Bounds of what is remembered of lists that led nowhere.
+// Bounds of what is remembered of lists that failed.
 const (
-	maxLists    = 4  // of one boot
-	driverBoots = 10 // boots that are looked at
+	maxLists    = 4  // lists of one boot
+	driverBoots = 10 // boots that are read
 	listTries   = 2  // failures in a row after which a list is not sent again
 )
 
@@ -30,13 +30,13 @@ type attempt struct {
 	boot    fleet.BootID
 	version fleet.Digest
 	list    string
-	reached bool // it said hello
+	reached bool // the node registered
 	modules []string
 	missing []string // NICs without a driver
 }
 
-// attemptsOf lists what a node was sent, from its boots; the newest comes first in both. A list whose initramfs nobody
-// has asked for is none. One that broke off on its way counts as sent: the machine may have started all the same.
+// attemptsOf returns what a node was sent in its boots, the newest first. A list whose initramfs was not requested does
+// not count. An initramfs that broke off counts as sent: the machine may have started all the same.
 func attemptsOf(boots []registry.Boot) []attempt {
 	var out []attempt
 	for _, b := range boots {
@@ -59,20 +59,20 @@ func attemptsOf(boots []registry.Boot) []attempt {
 	return out
 }
 
-// lists reports whether the cpio of a name is among those that were sent.
+// lists reports whether the named cpio was among those sent.
 func (a attempt) lists(name string) bool {
 	return a.list == everyNIC || slices.Contains(strings.Fields(a.list), name)
 }
 
-// driverChoice is which driver cpios a boot is sent.
+// driverChoice says which driver cpios a boot is sent.
 type driverChoice struct {
 	list string
-	why  string // the list has every NIC's, although the node's is known; "": no such thing
+	why  string // why the list is everyNIC although the node's NIC is known; "" otherwise
 }
 
-// chooseDrivers decides which driver cpios a boot of a version is sent: those for the NICs that the node is known to
-// have, if nothing speaks against them. unattended says that a node that is stuck reboots by itself; one that does not
-// is not sent a list that has never worked for it.
+// chooseDrivers returns the driver cpios for a boot of a version: those for the known NICs of the node, unless past
+// boots speak against them. unattended: a stuck node reboots by itself. Other nodes never get a list that has not
+// worked for them before.
 func chooseDrivers(
 	m image.Manifest,
 	version fleet.Digest,
@@ -111,7 +111,7 @@ func chooseDrivers(
 			),
 		}
 	case !unattended && !worked:
-		return driverChoice{everyNIC, "this node never reboots by itself, so nothing is tried with it"}
+		return driverChoice{everyNIC, "this node never reboots by itself, so it gets all drivers"}
 	}
 	if registered >= 0 {
 		if alias := leftOut(m, past[registered]); alias != "" {
@@ -129,7 +129,7 @@ func chooseDrivers(
 	return driverChoice{list: list}
 }
 
-// tries counts how often a list failed since it worked last, and tells whether it ever did.
+// tries returns how often a list failed since it worked last, and whether it ever worked.
 func tries(past []attempt, version fleet.Digest, list string) (failed int, worked bool) {
 	for _, a := range past {
 		if a.version != version || a.list != list {
@@ -143,7 +143,7 @@ func tries(past []attempt, version fleet.Digest, list string) (failed int, worke
 	return failed, false
 }
 
-// leftOut names a NIC that had no driver although the version has a cpio for it, which was not sent.
+// leftOut returns a NIC that had no driver because the version's cpio for it was not sent, "" if there is none.
 func leftOut(m image.Manifest, a attempt) string {
 	for _, alias := range a.missing {
 		if vendor, device, ok := image.PCIDevice(alias); ok {
@@ -163,7 +163,7 @@ func listOf(drivers []image.Driver) string {
 	return strings.Join(names, " ")
 }
 
-// driversFor chooses the drivers of a boot whose script is asked for. The boot's lock is held.
+// driversFor chooses the drivers of a boot whose script was requested. The boot's lock is held.
 func (s *scripts) driversFor(
 	ctx context.Context,
 	c *bootlog.Entry,
@@ -183,8 +183,7 @@ func (s *scripts) driversFor(
 	return chooseDrivers(p.Manifest, p.Version, nic, attemptsOf(boots), s.planner.RebootAfter(p.Group) >= 0), nil
 }
 
-// addList records the list of a script. One that was sent stays on record, the one of a script that led to no
-// initramfs does not.
+// addList records the list of a script. It replaces the last list if no initramfs was requested with that.
 func addList(b *registry.Boot, list string) {
 	lists := slices.Clone(b.Drivers)
 	if b.TokenMade.IsZero() && len(lists) > 0 {
@@ -194,8 +193,8 @@ func addList(b *registry.Boot, list string) {
 	b.Drivers = lists[max(0, len(lists)-maxLists):]
 }
 
-// driversOf are the cpios of a boot's list, and whether they are fewer than every NIC's. A list that does not fit the
-// version, or that nobody recorded, is that of every NIC.
+// driversOf returns the cpios of a boot's list, and whether they are fewer than all. A missing list, or one that does
+// not fit the version, counts as everyNIC.
 func driversOf(m image.Manifest, b registry.Boot) (drivers []image.Driver, short bool) {
 	if len(b.Drivers) == 0 || b.Drivers[len(b.Drivers)-1] == everyNIC {
 		return m.AllDrivers(), false

@@ -52,7 +52,7 @@ func TestChooseDrivers(t *testing.T) {
 	for name, c := range map[string]struct {
 		nic    image.NIC
 		past   []attempt // the newest first
-		never  bool      // it never reboots by itself
+		never  bool      // the node never reboots by itself
 		want   string
 		reason string
 	}{
@@ -99,7 +99,7 @@ func TestChooseDrivers(t *testing.T) {
 	}
 	again := chooseDrivers(m, "v2", igb, []attempt{reached("*", "igb"), lost("base igb"), lost("base igb")}, true)
 	if again.list != "base igb" {
-		t.Errorf("another version begins anew, got %+v", again)
+		t.Errorf("another version starts again, got %+v", again)
 	}
 	m.Drivers = []image.Driver{{Name: "base"}, {Name: "net"}}
 	if got := chooseDrivers(m, "v", igb, []attempt{reached("*", "igb")}, true); got.list != everyNIC || got.why != "" {
@@ -119,7 +119,7 @@ func TestAttemptsOf(t *testing.T) {
 			Hardware:  []byte(`{"modules":["igb"],"missing":["pci:x"]}`),
 		},
 		{ID: "2", Drivers: []string{"base"}, TokenMade: now},
-		{ID: "1", TokenMade: now, TokenUsed: now}, // of a server that recorded no lists
+		{ID: "1", TokenMade: now, TokenUsed: now}, // by a server that recorded no lists
 	})
 	var text []string
 	for _, a := range got {
@@ -133,7 +133,7 @@ func TestAttemptsOf(t *testing.T) {
 	}
 }
 
-// A broken-off script leaves no list behind, and the number of lists is bounded.
+// A script without a request for its initramfs leaves no list, and the number of lists is bounded.
 func TestAddList(t *testing.T) {
 	b := registry.Boot{}
 	addList(&b, "base")
@@ -150,7 +150,7 @@ func TestAddList(t *testing.T) {
 	}
 }
 
-// A list that the version has no cpios for is that of every NIC.
+// A list with cpios that the version does not have counts as everyNIC.
 func TestDriversOfForeignList(t *testing.T) {
 	m := image.Manifest{Drivers: nicDrivers(func(string) chunk.ID { return chunk.ID{} })}
 	for list, want := range map[string]string{"base igb": "base igb", "*": "base net", "base e1000e": "base net",

@@ -11,14 +11,14 @@ import (
 
 // Bounds of what is remembered of DHCP.
 const (
-	ExchangeTime = time.Minute      // a script counts on an exchange no older than this
+	ExchangeTime = time.Minute      // a script needs an exchange that is no older than this
 	exchangeKept = 30 * time.Minute // /init may redeem its token this long after its own exchange
-	maxExchanges = 16384            // MACs; the ones heard of longest ago are forgotten first
+	maxExchanges = 16384            // MACs; those seen longest ago are dropped first
 	maxAddresses = 4                // of one MAC
 )
 
-// exchanges remembers, in memory, which MAC was seen to have which address, and when. It is what a token is
-// bound to. A flood of made-up MACs pushes out others, and costs no more memory than a full house.
+// exchanges remembers, in memory, which MAC was seen to have which address, and when. Tokens are bound to it. A flood
+// of made-up MACs evicts older entries; memory stays bounded by maxExchanges.
 type exchanges struct {
 	mu     sync.Mutex
 	byMAC  map[fleet.MAC]*list.Element // of *exchange
@@ -36,7 +36,7 @@ type addressSeen struct {
 	at   time.Time
 }
 
-// note records a packet of mac, and the address that it shows the machine to have, if any.
+// note records a packet of mac, and the address that the packet shows, if any.
 func (x *exchanges) note(mac fleet.MAC, addr netip.Addr, now time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -74,7 +74,7 @@ func (e *exchange) add(addr netip.Addr, now time.Time) {
 	}
 }
 
-// lastSeen is when a packet of mac came last; zero: not that is remembered.
+// lastSeen returns when the last packet from mac arrived, or zero if none is remembered.
 func (x *exchanges) lastSeen(mac fleet.MAC) time.Time {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -85,7 +85,7 @@ func (x *exchanges) lastSeen(mac fleet.MAC) time.Time {
 	return el.Value.(*exchange).lastSeen
 }
 
-// shown is when an exchange showed last that mac has addr; zero: none did.
+// shown returns when an exchange last showed that mac has addr, or zero if none did.
 func (x *exchanges) shown(mac fleet.MAC, addr netip.Addr) time.Time {
 	x.mu.Lock()
 	defer x.mu.Unlock()

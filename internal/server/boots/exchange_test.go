@@ -22,5 +22,5 @@ func TestExchangesAreBounded(t *testing.T) {
 	}
 }
 
-// never tells that no machine reported.
-func never(fleet.MAC) time.Time { return time.Time{} }
+// never reports that no machine runs.
+func never(fleet.MAC, time.Time, time.Duration) bool { return false }

@@ -19,13 +19,13 @@ import (
 	"pando/internal/trace"
 )
 
-// autoexec is the script that newer iPXE builds ask TFTP for before anything else.
+// autoexec is the script that newer iPXE builds request by TFTP before anything else.
 const autoexec = "autoexec.ipxe"
 
-// bootFiles are the builds of iPXE that machines are sent.
+// bootFiles are the iPXE builds that are served.
 type bootFiles interface {
 	File(name string) []byte  // nil: there is none
-	Asked(name string) []byte // the same for a TFTP name, behind which may stand something else
+	Asked(name string) []byte // the same for a TFTP name, which may have bytes appended
 }
 
 // loaders serves boot files.
@@ -38,7 +38,7 @@ type loaders struct {
 	sender   *sender
 }
 
-// ServeBootFile answers GET and HEAD /boot/file/<name>, which UEFI HTTP Boot is sent to.
+// ServeBootFile answers GET and HEAD /boot/file/<name>, the URL that UEFI HTTP Boot gets.
 func (s *loaders) ServeBootFile(w http.ResponseWriter, r *http.Request, name string) error {
 	data := s.files.File(name)
 	if data == nil {
@@ -54,7 +54,7 @@ func (s *loaders) ServeBootFile(w http.ResponseWriter, r *http.Request, name str
 	return nil
 }
 
-// ofNext reports whether a boot file is of the boot after c, whose script will be asked for, and notes it.
+// ofNext reports whether a boot file belongs to the boot after c, whose script is not requested yet, and records that.
 func (s *loaders) ofNext(c *bootlog.Entry, name string) bool {
 	c.Lock()
 	defer c.Unlock()
@@ -67,7 +67,7 @@ func (s *loaders) ofNext(c *bootlog.Entry, name string) bool {
 	return true
 }
 
-// KnownAt reports whether a machine that boots at an address is a node's that has registered once, or was declared.
+// KnownAt reports whether the machine that boots at an address belongs to a node that has registered or was declared.
 func (s *loaders) KnownAt(addr netip.Addr) bool {
 	c := s.boots.At(addr)
 	if c == nil {
@@ -81,7 +81,7 @@ func (s *loaders) KnownAt(addr netip.Addr) bool {
 	return err == nil && known
 }
 
-// OpenTFTP finds what a TFTP name stands for.
+// OpenTFTP returns the content for a TFTP name.
 func (s *loaders) OpenTFTP(_ context.Context, r tftp.Request) (tftp.Content, error) {
 	if r.Name == autoexec {
 		return bytes.NewReader(netboot.Chain(s.ports.DataURL(r.Local.Unmap()))), nil

@@ -8,7 +8,8 @@ import (
 	"pando/internal/tftp"
 )
 
-// Old ROMs ask for the name and for what stood behind it in the DHCP packet. TFTP leaves the number of an option of it.
+// Old ROMs request the name with the bytes that follow it in the DHCP packet. TFTP's clean leaves the number of an
+// option.
 func TestLoaderNameWithWhatFollowsIt(t *testing.T) {
 	s := &loaders{files: Files{Data: map[string][]byte{
 		"undionly.kpxe": []byte("bios"), "ipxe.efi": []byte("all"), "ipxe.efi.signed": []byte("signed")}}}

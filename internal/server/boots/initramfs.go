@@ -23,8 +23,8 @@ import (
 	"pando/internal/versions"
 )
 
-// KernelTime is how long after its script a machine may ask for its initramfs: a kernel takes long on a slow
-// network in a storm.
+// KernelTime is how long after its script a machine may request its initramfs. In a storm on a slow network the kernel
+// takes long.
 const KernelTime = 15 * time.Minute
 
 // tokens makes an initramfs for each boot, with the token that the node registers with.
@@ -43,10 +43,9 @@ type tokens struct {
 	now     func() time.Time
 }
 
-// ServeInitramfs answers GET /boot/<boot id>/initramfs: the trust cpio made for this boot, then those of the
-// version's drivers that the boot's list names, then the agent. HEAD tells the size and makes no token. A range is
-// served as long as the token it belongs to is in memory; after a restart the whole file with a new token is the
-// answer, which is allowed.
+// ServeInitramfs answers GET /boot/<boot id>/initramfs: the trust cpio of this boot, the driver cpios of the boot's
+// list, the agent cpio. HEAD returns the size and makes no token. A range is served while its token is in memory; after
+// a restart of the server the answer is the whole file with a new token, which HTTP allows.
 func (s *tokens) ServeInitramfs(w http.ResponseWriter, r *http.Request, id fleet.BootID) error {
 	c, err := s.boots.ByID(r.Context(), id)
 	if err != nil {
@@ -91,7 +90,7 @@ func (s *tokens) initramfs(r *http.Request, c *bootlog.Entry) (content *initrd.J
 	}
 	token := c.Token
 	if r.Method == http.MethodHead && token == "" {
-		token = identity.NewToken() // for its length
+		token = identity.NewToken() // only its length counts
 	} else if token == "" {
 		fresh, token = true, identity.NewToken()
 		err := s.boots.Save(r.Context(), c, func(b *registry.Boot) {
@@ -113,7 +112,7 @@ func (s *tokens) initramfs(r *http.Request, c *bootlog.Entry) (content *initrd.J
 	return content, fresh, err
 }
 
-// mayHaveToken refuses a token to who is not the machine that this boot's script was sent to.
+// mayHaveToken returns an error unless the requester is the machine that this boot's script was sent to.
 func (s *tokens) mayHaveToken(r *http.Request, c *bootlog.Entry) error {
 	b, from, now := c.Boot, httpapi.RemoteAddr(r), s.now()
 	switch {
@@ -135,7 +134,7 @@ func (s *tokens) mayHaveToken(r *http.Request, c *bootlog.Entry) error {
 	return nil
 }
 
-// bootConfig is what the trust cpio tells the node.
+// bootConfig returns the configuration for the node in the trust cpio.
 func (s *tokens) bootConfig(c *bootlog.Entry, group fleet.Group, token string, at netip.Addr) api.BootConfig {
 	return api.BootConfig{
 		Format: 1, Boot: c.Boot.ID, MAC: c.MAC, Token: token,
@@ -146,8 +145,8 @@ func (s *tokens) bootConfig(c *bootlog.Entry, group fleet.Group, token string, a
 	}
 }
 
-// diskDriversOf are the drivers of disks for a boot, nothing if its group has nothing on them. A boot that cannot have
-// them goes on without. The boot's lock is held.
+// diskDriversOf returns the drivers of disks for a boot, nil if its group uses no disk. If they cannot be made, the
+// boot goes on without them. The boot's lock is held.
 func (s *tokens) diskDriversOf(ctx context.Context, c *bootlog.Entry, group fleet.Group, m image.Manifest) []byte {
 	if !group.WantsDisks() {
 		return nil

@@ -11,11 +11,11 @@ import (
 	"pando/internal/registry"
 )
 
-// leases is the DHCP part's view of one state of the registry: a node's fixed address is a static lease, everything
-// else is as it was recorded.
+// leases is the DHCP server's view of one state of the registry. A node's fixed address is a static lease; other leases
+// are as recorded.
 type leases struct {
 	tx   *registry.Tx
-	node map[fleet.MAC]fleet.Node // those that were read; the zero Node: none has the MAC
+	node map[fleet.MAC]fleet.Node // nodes that were read; the zero Node: no node has the MAC
 }
 
 func newLeases(tx *registry.Tx) leases { return leases{tx, map[fleet.MAC]fleet.Node{}} }
@@ -54,7 +54,7 @@ func (l leases) LeaseByMAC(mac fleet.MAC) (lease fleet.Lease, found bool, err er
 			return lease, false, err
 		}
 	}
-	lease.Static = false // its node may have had a fixed address once
+	lease.Static = false // its node may have had a fixed address before
 	lease.Host = ""
 	if node.State == fleet.Adopted {
 		lease.Host = node.Name
@@ -76,7 +76,7 @@ func (l leases) LeaseByAddr(addr netip.Addr) (lease fleet.Lease, found bool, err
 	if err != nil {
 		return lease, found, err
 	}
-	// Of a node's several NICs the one that took the address last has it.
+	// The fixed address belongs to the NIC of the node that took it last.
 	if !found || lease.Bad || !slices.Contains(node.MACs, lease.MAC) {
 		lease = fleet.Lease{Addr: addr}
 		if len(node.MACs) > 0 {
@@ -111,13 +111,13 @@ func (l leases) LeasesIn(first, last netip.Addr) ([]fleet.Lease, error) {
 	return out, nil
 }
 
-// AddressUse counts who has the addresses of the range of a subnet.
+// AddressUse counts the addresses in the range of a subnet by their holders.
 func AddressUse(tx *registry.Tx, s dhcp.Subnet, now time.Time) (dhcp.Use, error) {
 	list, err := newLeases(tx).LeasesIn(s.First, s.Last)
 	return dhcp.Count(slices.Values(list), s, now), err
 }
 
-// putLeases records leases. A MAC has one that is not bad.
+// putLeases records leases. A MAC has at most one lease that is not bad.
 func putLeases(tx *registry.Tx, list []fleet.Lease) error {
 	for _, lease := range list {
 		if !lease.Bad {

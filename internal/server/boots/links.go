@@ -17,7 +17,7 @@ func (s *registrar) RestoreLinks(ctx context.Context) error {
 		}
 		for _, b := range boots {
 			var h fleet.Hardware
-			if json.Unmarshal(b.Hardware, &h) == nil { // of a boot that did not come so far there is none
+			if json.Unmarshal(b.Hardware, &h) == nil { // a boot that did not get so far has no hardware
 				s.admission.SawLink(b.MAC, h.Link)
 			}
 		}

@@ -19,9 +19,8 @@ type addresses struct {
 	now       func() time.Time
 }
 
-// neighbour asks the kernel's ARP table which MAC has an address on a segment of this machine. It finds nothing
-// for machines behind a router. It is for proxyDHCP, where another server's answer gives the address
-// and the request may have gone past us.
+// neighbour returns the MAC that the kernel's ARP table has for an address. It finds no machines behind a router. It is
+// for proxyDHCP, where another server gives the address and this server may not have seen the request.
 func neighbour(addr netip.Addr) (fleet.MAC, bool) {
 	f, err := os.Open("/proc/net/arp")
 	if err != nil {
@@ -40,10 +39,9 @@ func neighbour(addr netip.Addr) (fleet.MAC, bool) {
 	return fleet.MAC{}, false
 }
 
-// proven reports whether it is known that the machine with this MAC has this address: from an exchange that was
-// seen within max, in memory or on record, or from the ARP table for a machine that was heard of within max. A
-// DHCP packet is easily forged; so whatever was seen, it is no proof where the ARP table knows another machine by
-// this address.
+// proven reports whether the machine with this MAC is known to have this address: by an exchange within the given time,
+// or by the ARP table if a packet of the machine was seen within that time. Since a DHCP packet is easily forged, the
+// answer is no if the ARP table has another MAC for the address.
 func (a *addresses) proven(c *bootlog.Entry, mac fleet.MAC, addr netip.Addr, within time.Duration) bool {
 	now := a.now()
 	fresh := func(t time.Time) bool { return !t.IsZero() && now.Sub(t) <= within }
@@ -54,7 +52,7 @@ func (a *addresses) proven(c *bootlog.Entry, mac fleet.MAC, addr netip.Addr, wit
 	if fresh(a.seen.shown(mac, addr)) || c.Boot.Addr == addr && fresh(c.Boot.Exchanged) {
 		return true
 	}
-	// As proxy, or after standing down, the answer of another server gave the address. Where DHCP is another's
-	// business altogether, nothing of it is heard, and the ARP table is all there is.
+	// As proxy, or while this server gives no addresses, another server gave the address. With --dhcp off no DHCP
+	// packet is seen, so only the ARP table can tell.
 	return known && (a.dhcpOff() || fresh(a.seen.lastSeen(mac)))
 }

@@ -19,9 +19,8 @@ import (
 	"pando/internal/trace"
 )
 
-// Kexec answers POST /v1/node/kexec: a running node gets kernel and initramfs of its next boot, which begins
-// with this. What script and data path tell other boots in the clear goes through the channel that the node's
-// session protects: a line of JSON, the kernel, the initramfs.
+// Kexec answers POST /v1/node/kexec: a running node gets kernel and initramfs of its next boot, which begins now. They
+// are sent over the connection that the node's session protects: a line of JSON, the kernel, the initramfs.
 func (s *nextBoots) Kexec(w http.ResponseWriter, r *http.Request) error {
 	req, err := httpapi.DecodeReport[api.NodeKexec](w, r)
 	if err != nil {
@@ -32,7 +31,7 @@ func (s *nextBoots) Kexec(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if err := s.admission.Admit(r.Context(), b.MAC); err != nil {
-		return err // the node has gone
+		return err // the node closed the connection
 	}
 	slot := s.admission.Begin(b.MAC)
 	defer slot.End()
@@ -55,14 +54,14 @@ func (s *nextBoots) Kexec(w http.ResponseWriter, r *http.Request) error {
 	all := int64(len(line)) + 1 + next.Kernel + next.Initramfs
 	out := &counter{ResponseWriter: w}
 	out.sent = func(bytes int64) { slot.Sent(bytes, all-out.n) }
-	_, _ = out.Write(append(line, '\n')) // an answer that breaks off is noticed by who reads it
+	_, _ = out.Write(append(line, '\n')) // the node notices an answer that breaks off
 	_, _ = io.Copy(out, kernel)
 	_, _ = io.Copy(out, initramfs)
 	s.sentByKexec(r.Context(), c, next)
 	return nil
 }
 
-// nextBoot begins the boot that follows b, as a script does. c's lock is held.
+// nextBoot begins the boot that follows b, as a script would. c's lock is held.
 func (s *nextBoots) nextBoot(
 	r *http.Request,
 	c *bootlog.Entry,
@@ -105,7 +104,7 @@ func (s *nextBoots) nextBoot(
 	return next, kernel, initramfs, nil
 }
 
-// sentByKexec closes the stages that firmware has in other boots.
+// sentByKexec records the stages that firmware and boot loader have in other boots.
 func (s *nextBoots) sentByKexec(ctx context.Context, c *bootlog.Entry, next api.NextBoot) {
 	c.Lock()
 	defer c.Unlock()

@@ -22,7 +22,7 @@ import (
 	"pando/internal/trace"
 )
 
-// nextBoots begins the boots of nodes that run.
+// nextBoots begins the next boots of running nodes.
 type nextBoots struct {
 	registry  Registry
 	store     *store.Dir
@@ -35,8 +35,8 @@ type nextBoots struct {
 	now       func() time.Time
 }
 
-// SoftReboot answers POST /v1/node/next: it begins the boot of a running node that keeps its kernel, and gives the
-// token that others find in their initramfs.
+// SoftReboot answers POST /v1/node/next: it begins the boot of a running node that keeps its kernel, and returns the
+// token that other nodes find in their initramfs.
 func (s *nextBoots) SoftReboot(w http.ResponseWriter, r *http.Request) error {
 	_, c, p, err := s.NextPlan(w, r, false)
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *nextBoots) SoftReboot(w http.ResponseWriter, r *http.Request) error {
 }
 
 // NextPlan returns the running boot of the requesting node, locked, and what its next boot would run if the kernel
-// stays. early asks for what a rollout will bring the node before its turn.
+// stays. early: as if the node's rollout had already taken it.
 func (s *nextBoots) NextPlan(
 	w http.ResponseWriter,
 	r *http.Request,
@@ -106,7 +106,7 @@ func (s *nextBoots) NextPlan(
 	return b, c, p, nil
 }
 
-// planAfter is what the boot that follows b runs. c's lock is held.
+// planAfter returns what the boot that follows b runs. c's lock is held.
 func (s *nextBoots) planAfter(
 	ctx context.Context,
 	c *bootlog.Entry,

@@ -23,7 +23,7 @@ import (
 // observeTime bounds how long a DHCP answer waits for the record of its boot.
 const observeTime = 2 * time.Second
 
-// packets puts what machines say before they have a kernel into their boots.
+// packets records what machines send before they have a kernel, as part of their boots.
 type packets struct {
 	registry  Registry
 	boots     *bootlog.Boots
@@ -70,16 +70,15 @@ func (s *packets) Snapshot(
 	return known, nil
 }
 
-// Commit implements dhcp.Registry: it takes notice of which address the machine has, and which boot the packet
-// belongs to, and records leases. The reply leaves after it returns, so the record is there before the machine can
-// act on it.
+// Commit implements dhcp.Registry: it records leases, the machine's address, and the packet in its boot. The reply
+// leaves after Commit returns, so the record is there before the machine can act on the reply.
 func (s *packets) Commit(ctx context.Context, change dhcp.Change) error {
 	seen := change.Seen
 	if err := s.commit(ctx, change); err != nil {
 		if len(change.Leases) > 0 {
 			return err
 		}
-		s.log.Error("boot not recorded", "mac", seen.MAC, "err", err)
+		s.log.Error("boot cannot be recorded", "mac", seen.MAC, "err", err)
 	}
 	s.addresses.seen.note(seen.MAC, seen.HasAddress(), s.now())
 	return nil
@@ -104,7 +103,7 @@ func (s *packets) commit(ctx context.Context, change dhcp.Change) error {
 // recorded reports whether the packets of a machine belong to a boot.
 func recorded(mac fleet.MAC, client netboot.Client) bool { return client.Boots() && mac.OfOne() }
 
-// packet puts a packet of firmware or boot loader into its boot.
+// packet records a packet of firmware or boot loader in its boot.
 func (s *packets) packet(ctx context.Context, change dhcp.Change) error {
 	seen := change.Seen
 	c, err := s.boots.Of(ctx, seen.MAC)
@@ -123,11 +122,11 @@ func (s *packets) packet(ctx context.Context, change dhcp.Change) error {
 			func(tx *registry.Tx) error { return putLeases(tx, change.Leases) })
 	}
 	if isNew {
-		s.boots.Follow(ctx, c, now)
+		s.boots.Follow(c, now)
 	}
 	switch {
 	case seen.Client.Kind == netboot.IPXE:
-		c.Taken() // the end of the transfer may have gone past us
+		c.Taken() // this server may not have seen the end of the transfer
 	case seen.Client.Kind == netboot.PXE && seen.Message == "DISCOVER" && seen.Reply == "OFFER" && !seen.Own:
 		c.Offered()
 	}
@@ -167,12 +166,12 @@ func (s *packets) packet(ctx context.Context, change dhcp.Change) error {
 	return nil
 }
 
-// clientText is what sent a packet, for people.
+// clientText describes the sender of a packet, for people.
 func clientText(seen dhcp.Seen) string {
 	return string(seen.Client.Kind) + ", " + seen.Client.Arch.String()
 }
 
-// exchanged is the end of a machine's DHCP exchange, if a packet is that.
+// exchanged returns the event for the end of a machine's DHCP exchange, if the packet ends it.
 func exchanged(seen dhcp.Seen) []trace.Event {
 	addr := seen.HasAddress()
 	if !addr.IsValid() {
@@ -184,20 +183,20 @@ func exchanged(seen dhcp.Seen) []trace.Event {
 // runsFor is how long after its last report a machine counts as running: it reports about once a minute.
 const runsFor = 90 * time.Second
 
-// runs reports whether the machine of a boot runs, as far as its own reports tell. Anybody can send a packet with its
-// MAC; so a packet begins no boot of such a machine: the request for a script does, or the next packet when it is
-// silent. The boot's lock is held.
+// runs reports whether the machine of a boot runs, by its own reports. Anybody can send a packet with its MAC, so a
+// packet begins no new boot while it runs. The request for a script does, or a packet after it has become silent. The
+// boot's lock is held.
 func (s *packets) runs(c *bootlog.Entry, now time.Time) bool {
-	return !c.Boot.Session.IsZero() && now.Sub(s.lastSeen.Reported(c.MAC)) < runsFor
+	return !c.Boot.Session.IsZero() && s.lastSeen.MayRun(c.MAC, now, runsFor)
 }
 
-// toldScript reports whether a packet told iPXE where its script is: it asks for that next.
+// toldScript reports whether a packet told iPXE where its script is. iPXE requests the script next.
 func toldScript(seen dhcp.Seen) bool {
 	told := seen.Reply == "ACK" || seen.Reply == "OFFER" && !seen.Own
 	return told && seen.Client.Kind == netboot.IPXE && strings.HasSuffix(seen.BootFile, netboot.ScriptPath)
 }
 
-// note records in one write what a packet tells of its machine and boot, if it tells something new, and its leases.
+// note records, in one write, the leases of a packet and what is new in it about its machine and boot.
 func (s *packets) note(ctx context.Context, c *bootlog.Entry, packet dhcp.Change, addr netip.Addr, isNew bool) error {
 	now, node, client := s.now(), packet.Node, packet.Seen.Client
 	change := func(b *registry.Boot) {
@@ -233,7 +232,7 @@ func (s *packets) note(ctx context.Context, c *bootlog.Entry, packet dhcp.Change
 				}
 			}
 			var err error
-			node, err = newLeases(tx).nodeOf(c.MAC) // an operator may have renamed it since it was read
+			node, err = newLeases(tx).nodeOf(c.MAC) // an operator may have renamed the node since it was read
 			return saves && err == nil, err
 		}, change)
 		if err != nil {
@@ -241,17 +240,17 @@ func (s *packets) note(ctx context.Context, c *bootlog.Entry, packet dhcp.Change
 		}
 	}
 	if refused {
-		change(&c.Boot) // in memory only: a machine that is not worth a record now
+		change(&c.Boot) // in memory only: no more unknown machines can be recorded now
 		return nil
 	}
 	c.Boot.Node = node.Name
 	return nil
 }
 
-// ObserveTFTP takes notice of a finished TFTP transfer.
+// ObserveTFTP records a finished TFTP transfer.
 func (s *packets) ObserveTFTP(t tftp.Transfer) {
 	if t.Probe() || t.Size == 0 && t.Err != nil {
-		s.log.Debug("tftp: no transfer", "peer", t.Peer, "name", t.Name, "err", t.Err)
+		s.log.Debug("tftp: file not sent", "peer", t.Peer, "name", t.Name, "err", t.Err)
 		if !t.Probe() {
 			s.refuser.noFile(t)
 		}
@@ -260,8 +259,8 @@ func (s *packets) ObserveTFTP(t tftp.Transfer) {
 	s.BootFileSent(t.Peer.Addr().Unmap(), t.Name, t.Bytes, t.Started, t.Err)
 }
 
-// BootFileSent puts the transfer of a boot file into the boot of the machine at an address. Its next DHCP packet does
-// not wait for the record.
+// BootFileSent records the transfer of a boot file in the boot of the machine at an address. The machine's next DHCP
+// packet does not wait for the write.
 func (s *packets) BootFileSent(peer netip.Addr, name string, n int64, started time.Time, err error) {
 	c := s.boots.At(peer)
 	if c == nil || strings.HasSuffix(name, ".ipxe") {
@@ -279,7 +278,7 @@ func (s *packets) BootFileSent(peer netip.Addr, name string, n int64, started ti
 		return
 	}
 	c.Taken()
-	if c.DHCP == trace.Begin { // as proxy the end of the exchange may have gone past us
+	if c.DHCP == trace.Begin { // as proxy this server may not have seen the end of the exchange
 		s.boots.DHCPDone(c, peer)
 	}
 	if err != nil {

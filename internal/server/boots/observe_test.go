@@ -20,7 +20,7 @@ import (
 	"pando/internal/trace"
 )
 
-// counted is a registry that counts transactions, and whose writes of history wait while blocked is not closed.
+// counted is a registry that counts transactions. Its writes of history wait until blocked is closed.
 type counted struct {
 	*registry.Registry
 	reads, writes atomic.Int32
@@ -45,6 +45,15 @@ func (r *counted) UpdateBoot(ctx context.Context, _ fleet.MAC, write func(*regis
 	return r.Update(ctx, write)
 }
 
+func (r *counted) Progress(ctx context.Context, boots ...fleet.BootID) (map[fleet.BootID]registry.Progress, error) {
+	select {
+	case <-r.blocked:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	return r.Registry.Progress(ctx, boots...)
+}
+
 func (r *counted) Append(ctx context.Context, events ...trace.Event) ([]trace.Event, error) {
 	select {
 	case <-r.blocked:
@@ -54,7 +63,7 @@ func (r *counted) Append(ctx context.Context, events ...trace.Event) ([]trace.Ev
 	return r.Registry.Append(ctx, events...)
 }
 
-// observer is a service that only sees DHCP packets, with the registry that it works on.
+// observer returns a service that only sees DHCP packets, and its registry.
 func observer(t *testing.T) (*Service, *counted) {
 	t.Helper()
 	reg, err := registry.Open(t.Context(), registry.Options{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
@@ -82,7 +91,7 @@ func observer(t *testing.T) (*Service, *counted) {
 	}), r
 }
 
-// handle is what internal/dhcp does with a packet: it reads once and commits once. own: addresses are given here.
+// handle does what internal/dhcp does with a packet: one read and one commit. own: this server gives addresses.
 func handle(t *testing.T, s *Service, seen dhcp.Seen, own bool, save ...fleet.Lease) {
 	t.Helper()
 	var read func(dhcp.Leases) error
@@ -107,9 +116,8 @@ func handle(t *testing.T, s *Service, seen dhcp.Seen, own bool, save ...fleet.Le
 	}
 }
 
-// A DHCP packet costs one read and at most one write of the registry, whether its machine is known or not and
-// whether addresses are given here or not, and its reply waits for no write to history. What happened is in the
-// timeline in order when history can be written again.
+// A DHCP packet costs one read and at most one write of the registry, in every mode and for every machine. Its reply
+// waits for no write to history. The timeline has the events in order when history can be written again.
 func TestPacketWaitsForNoHistory(t *testing.T) {
 	s, r := observer(t)
 	mac, addr := fleet.MAC{2, 0, 0, 0, 0, 1}, netip.MustParseAddr("10.0.0.9")
@@ -193,16 +201,34 @@ func TestPacketWaitsForNoHistory(t *testing.T) {
 	if c == nil {
 		t.Fatal("the machine's address is not known")
 	}
-	s.BootFileSent(addr, "undionly.kpxe", 9, time.Now(), nil) // whose record the next packet would wait for
+	s.BootFileSent(addr, "undionly.kpxe", 9, time.Now(), nil) // the next packet must not wait for its record
 	before, err := r.Events(t.Context(), registry.EventFilter{Boot: c.Boot.ID})
 	if err != nil || len(before) != 0 {
 		t.Fatalf("written although history is blocked: %v, %v", before, err)
+	}
+	// The first packet of the next boot ends the one before, of which the history has to be read.
+	c.Lock()
+	first := c.Boot.ID
+	c.Boot.Init = time.Now()
+	c.Unlock()
+	began := make(chan struct{})
+	go func() {
+		defer close(began)
+		handle(t, s, discover, false)
+	}()
+	select {
+	case <-began:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the first packet of a boot waits for history")
 	}
 	close(r.blocked)
 	if err := s.packets.boots.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	events, err := r.Events(t.Context(), registry.EventFilter{Boot: c.Boot.ID})
+	if c.Boot.ID == first {
+		t.Error("the packet began no boot")
+	}
+	events, err := r.Events(t.Context(), registry.EventFilter{Boot: first})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,15 +236,16 @@ func TestPacketWaitsForNoHistory(t *testing.T) {
 	for _, e := range events {
 		got = append(got, string(e.Stage)+" "+string(e.Kind))
 	}
-	want := []string{"dhcp begin", "dhcp end", "bootfile fail", "dhcp fail", "bootfile begin", "bootfile end"}
+	want := []string{"dhcp begin", "dhcp end", "bootfile fail", "dhcp fail", "bootfile begin", "bootfile end",
+		"shutdown fail"}
 	if slices.Sort(want); !slices.Equal(slices.Sorted(slices.Values(got)), want) || got[0] != "dhcp begin" ||
 		got[1] != "dhcp end" {
 		t.Errorf("timeline: %v", got)
 	}
 }
 
-// A lease that cannot be recorded is an error, so that it is not acknowledged; nor is its boot recorded then. A packet
-// without one is answered all the same.
+// If a lease cannot be recorded, Commit returns an error, so that the lease is not acknowledged, and the boot is not
+// recorded either. A packet without a lease is answered all the same.
 func TestLeaseNotRecorded(t *testing.T) {
 	s, r := observer(t)
 	mac, addr := fleet.MAC{2, 0, 0, 0, 0, 1}, netip.MustParseAddr("10.0.0.9")
@@ -251,7 +278,7 @@ func TestLeaseNotRecorded(t *testing.T) {
 	}
 }
 
-// Unknown machines that are too many to be recorded still get their leases.
+// Unknown machines beyond the limit of records still get their leases.
 func TestLeaseWithoutDiscovery(t *testing.T) {
 	s, r := observer(t)
 	s.packets.discovery.LimitPackets(ratelimit.New(0, 0))
@@ -273,7 +300,8 @@ func TestLeaseWithoutDiscovery(t *testing.T) {
 	}
 }
 
-// Events that wait when the server stops are written before it ends. A boot tells that no addresses are given here.
+// Events that wait when the server stops are written before it ends. The timeline of a boot says that this server gives
+// no addresses.
 func TestHistoryIsWrittenAtTheEnd(t *testing.T) {
 	reg, err := registry.Open(t.Context(), registry.Options{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"pando/internal/tftp"
 )
 
-// rom is a machine whose firmware asks for its boot file after a plain offer, after a menu, or after neither.
+// rom is a machine whose firmware requests its boot file after a plain offer, after a menu, or after neither.
 type rom struct {
 	t           *testing.T
 	s           *Service
@@ -20,7 +20,7 @@ type rom struct {
 	plain, menu bool
 }
 
-// start is one attempt of the firmware. It tells whether a menu was offered.
+// start runs one attempt of the firmware. It reports whether a menu was offered.
 func (r rom) start(kind netboot.Kind) (menu bool) {
 	r.t.Helper()
 	addr := netip.MustParseAddr("10.0.0.9")
@@ -47,7 +47,7 @@ func (r rom) start(kind netboot.Kind) (menu bool) {
 	return menu
 }
 
-// exchange is iPXE's own, after which the boot is on record.
+// exchange runs iPXE's own DHCP exchange, after which the boot is recorded.
 func (s *Service) exchange(t *testing.T, mac fleet.MAC, addr netip.Addr) {
 	t.Helper()
 	client := netboot.Client{Kind: netboot.IPXE}
@@ -59,8 +59,8 @@ func (s *Service) exchange(t *testing.T, mac fleet.MAC, addr netip.Addr) {
 	}
 }
 
-// Firmware that leaves a plain boot file alone is offered a menu, and again at once when it starts the next time, also
-// by a server that has just begun; what takes a plain one never sees a menu.
+// Firmware that ignores a plain boot file is offered a menu, and at once at its next start, also after a restart of the
+// server. Firmware that takes a plain boot file never sees a menu.
 func TestFirmwareThatWantsAMenuGetsOne(t *testing.T) {
 	for _, x := range []struct {
 		name        string
@@ -91,7 +91,7 @@ func TestFirmwareThatWantsAMenuGetsOne(t *testing.T) {
 	}
 }
 
-// A node whose firmware changes its mind, because its port 4011 was closed later, comes back to the plain boot file.
+// A node whose firmware no longer takes the menu, because port 4011 was closed, gets the plain boot file again.
 func TestMenuIsGivenUpWhenItIsIgnored(t *testing.T) {
 	s, r := observer(t)
 	close(r.blocked)

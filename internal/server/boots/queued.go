@@ -12,8 +12,8 @@ import (
 	"pando/internal/trace"
 )
 
-// queued tells a machine its place, or that it is kept on the line. The timeline gets one event of it when it is
-// told first, however often the machine asks.
+// queued tells a machine its place, or that its request is held open. Only the first answer with a place becomes a
+// timeline event.
 func (s *scripts) queued(
 	ctx context.Context,
 	c *bootlog.Entry,
@@ -23,7 +23,7 @@ func (s *scripts) queued(
 ) (netboot.ScriptInput, error) {
 	in.Action, in.Node, in.Admission = netboot.Queued, c.Boot.Node, answer
 	in.Renew = !s.addresses.proven(c, c.MAC, from, ExchangeTime/2)
-	waits := c.Queued.After(c.Boot.Scripted) // for this turn, and not for one before
+	waits := c.Queued.After(c.Boot.Scripted) // in this wait, not in an earlier one
 	if answer.Hold == 0 {
 		c.Queued = s.now()
 	}

@@ -14,28 +14,28 @@ import (
 	"pando/internal/trace"
 )
 
-// Bounds of refusals to addresses of which no boot is known: lines of the log at once, and each second after.
+// Bounds of log lines about refusals to addresses without a known boot: lines at once, and lines a second.
 const (
 	refusalBurst = 20
 	refusalRate  = 0.2
 )
 
-// refuser tells of what is refused.
+// refuser records requests that were refused.
 type refuser struct {
 	boots *bootlog.Boots
-	lines *ratelimit.Bucket // of the log, about addresses of which no boot is known
+	lines *ratelimit.Bucket // limits log lines about addresses without a known boot
 	now   func() time.Time
 	log   *slog.Logger
 }
 
-// Refusals tells of the requests that a handler refuses: on the timeline of the machine that asks, and in the log.
-// Firmware shows nothing of an error but its number, and a kernel that cannot start shows nothing at all.
+// Refusals records requests that a handler refuses: on the timeline of the machine that sent them, and in the log.
+// Firmware shows only the number of an error, and a kernel that cannot start shows nothing.
 func (s *refuser) Refusals(stage trace.Stage, h httpapi.Handler) httpapi.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		from := httpapi.RemoteAddr(r)
 		c := s.boots.At(from)
 		if stage == trace.Kernel && (c == nil || !asksKernel(c, r.PathValue("id"))) {
-			return h(w, r) // a node that runs asks for objects as well
+			return h(w, r) // running nodes request objects as well
 		}
 		before := lastFailure(c)
 		err := h(w, r)
@@ -53,7 +53,7 @@ func asksKernel(c *bootlog.Entry, object string) bool {
 	return c.Kernel != "" && c.Kernel == object
 }
 
-// lastFailure is the last failure on a boot's timeline; c may be nil.
+// lastFailure returns the last failure on a boot's timeline. c may be nil.
 func lastFailure(c *bootlog.Entry) string {
 	if c == nil {
 		return ""
@@ -63,7 +63,7 @@ func lastFailure(c *bootlog.Entry) string {
 	return c.Failure
 }
 
-// refused tells that a request was refused to an address.
+// refused records that a request of an address was refused.
 func (s *refuser) refused(ctx context.Context, from netip.Addr, stage trace.Stage, what string, err error) {
 	e := httpapi.ErrorOf(err)
 	isNew, node := false, ""
@@ -80,8 +80,8 @@ func (s *refuser) refused(ctx context.Context, from netip.Addr, stage trace.Stag
 	}
 }
 
-// noFile tells that a machine asked TFTP for a file that is not here. It is no failure: loaders ask for more than they
-// need. TFTP's own log has it as well.
+// noFile records that a machine requested a file by TFTP that does not exist. This is no failure, because loaders
+// request more than they need. TFTP's own log has it as well.
 func (s *refuser) noFile(t tftp.Transfer) {
 	c := s.boots.At(t.Peer.Addr().Unmap())
 	if c == nil {
@@ -91,5 +91,5 @@ func (s *refuser) noFile(t tftp.Transfer) {
 	c.Lock()
 	defer c.Unlock()
 	s.boots.NoteBehind(c, trace.BootFile, "no boot file "+name+": "+t.Err.Error(),
-		"without another loader that asks for it, look at option 67 of the site's DHCP server")
+		"if no other boot loader requests this file, look at option 67 of the site's DHCP server")
 }

@@ -27,11 +27,11 @@ import (
 	"pando/internal/trace"
 )
 
-// RepeatTime is how long a hello whose answer was lost may be said again. The nonce tells it from a second one: it
-// never left the node but inside TLS.
+// RepeatTime is how long a node may repeat a registration whose reply was lost. The nonce, sent only inside TLS,
+// identifies it.
 const RepeatTime = 5 * time.Minute
 
-// registrar makes sessions of tokens.
+// registrar exchanges a boot token for a session.
 type registrar struct {
 	registry  Registry
 	boots     *bootlog.Boots
@@ -49,7 +49,7 @@ type registrar struct {
 	now      func() time.Time
 }
 
-// Register answers POST /v1/node/hello: a boot's token becomes the credential of a session, once.
+// Register answers POST /v1/node/hello: it exchanges a boot's token for the credential of a session, once.
 func (s *registrar) Register(w http.ResponseWriter, r *http.Request) error {
 	req, err := httpapi.DecodeReport[api.RegisterRequest](w, r)
 	if err != nil {
@@ -76,12 +76,12 @@ func (s *registrar) Register(w http.ResponseWriter, r *http.Request) error {
 func refusedRegistration(why string) error {
 	return api.NewError(
 		api.Unauthorized,
-		"hello refused: "+why,
+		"registration refused: "+why,
 		"the node reboots and gets another token; its timeline tells who used this one",
 	)
 }
 
-// checkRegistration decides whether the token is good, and in whose hands. The boot's lock is held.
+// checkRegistration checks the token, and that the sender is the machine that it was made for. The boot's lock is held.
 func (s *registrar) checkRegistration(
 	ctx context.Context,
 	c *bootlog.Entry,
@@ -101,27 +101,27 @@ func (s *registrar) checkRegistration(
 			ctx,
 			c,
 			trace.Register,
-			fmt.Sprintf("hello refused to %s: no DHCP exchange gave %s that address", from, c.MAC),
+			fmt.Sprintf("registration from %s refused: no DHCP exchange gave %s this address", from, c.MAC),
 			"somebody may have read the token; or the node has an address that does not come from DHCP",
 		)
 		return refusedRegistration(fmt.Sprintf("address %s is not this node's", from))
 	}
 	if !b.TokenUsed.IsZero() && !again(b, req, now) {
-		s.boots.Fail(ctx, c, trace.Register, fmt.Sprintf("token already used: second hello from %s", from),
+		s.boots.Fail(ctx, c, trace.Register, fmt.Sprintf("token already used: second registration from %s", from),
 			"one of the two was not the node: look who else is on this network, and reboot the node")
 		return refusedRegistration("token already used")
 	}
 	return nil
 }
 
-// again reports whether this is the same hello once more.
+// again reports whether this request repeats the registration that used the token.
 func again(b registry.Boot, req api.RegisterRequest, now time.Time) bool {
 	hash := registry.HashSecret(req.Nonce)
 	return !b.Nonce.IsZero() && subtle.ConstantTimeCompare(hash[:], b.Nonce[:]) == 1 &&
 		now.Sub(b.TokenUsed) < RepeatTime
 }
 
-// redeem makes the session and the assignment. The boot's lock is held.
+// redeem makes the session and the assignment of a registration. The boot's lock is held.
 func (s *registrar) redeem(
 	ctx context.Context,
 	c *bootlog.Entry,
@@ -187,7 +187,7 @@ func (s *registrar) redeem(
 }
 
 // cacheBoots is how many earlier boots are searched for the node's last report of its cache. A boot that broke off, or
-// a kexec, has none.
+// one by kexec, has none.
 const cacheBoots = 16
 
 // hadCache reports whether a node whose group keeps a cache on a disk had one in its last boot before this one.
@@ -218,7 +218,8 @@ func (s *registrar) hadCache(ctx context.Context, boot fleet.BootID, n nodeconfi
 	return false, nil
 }
 
-// takeProof notes which key of a TPM signed the hello. A wrong signature is none, and told. The boot's lock is held.
+// takeProof records which key of a TPM signed the registration. A wrong signature counts as no proof and is recorded as
+// an event. The boot's lock is held.
 func (s *registrar) takeProof(
 	ctx context.Context,
 	c *bootlog.Entry,
@@ -238,7 +239,7 @@ func (s *registrar) takeProof(
 				c,
 				trace.Register,
 				err.Error(),
-				"a machine says that it has a key which it has not: look who is on this network",
+				"a machine claims a key that it does not have: find out which machine uses this address",
 			)
 		}
 		n.Boot.Proof = key
@@ -249,7 +250,7 @@ func (s *registrar) takeProof(
 	return s.boots.Save(ctx, c, func(b *registry.Boot) { b.Proof = n.Boot.Proof })
 }
 
-// registrationConfig is what the config files of a boot are made of that says hello. The boot's lock is held.
+// registrationConfig returns what the config files of a boot that registers are made from. The boot's lock is held.
 func (s *registrar) registrationConfig(
 	ctx context.Context,
 	c *bootlog.Entry,
@@ -277,7 +278,7 @@ func (s *registrar) registrationConfig(
 	return n, err
 }
 
-// clipHardware bounds what a node says of itself.
+// clipHardware shortens the texts and lists that a node reports about its hardware.
 func clipHardware(h fleet.Hardware) fleet.Hardware {
 	for _, p := range []*string{&h.Vendor, &h.Product, &h.Serial, &h.UUID, &h.NIC, &h.Architecture, &h.CPU} {
 		*p = httpapi.Clip(*p, 128)

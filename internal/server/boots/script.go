@@ -26,10 +26,10 @@ import (
 	"pando/internal/trace"
 )
 
-// soon is how long a machine waits that only has to do its DHCP again.
+// soon is how long a machine waits when it only has to repeat its DHCP exchange.
 const soon = 3 * time.Second
 
-// scripts decides what machines do after their loader.
+// scripts decides what machines do after their boot loader has started.
 type scripts struct {
 	registry  Registry
 	boots     *bootlog.Boots
@@ -45,8 +45,8 @@ type scripts struct {
 	log *slog.Logger
 }
 
-// ServeScript answers iPXE: GET /boot/script. It always answers with a script, because firmware shows nothing of an
-// error but its number.
+// ServeScript answers GET /boot/script of iPXE. The answer is always a script, because firmware shows only the number
+// of an error.
 func (s *scripts) ServeScript(w http.ResponseWriter, r *http.Request) error {
 	base := s.ports.DataURL(httpapi.LocalAddr(r))
 	q, err := netboot.ParseQuery(r.URL.RawQuery)
@@ -76,7 +76,7 @@ func (s *scripts) ServeScript(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		text, err = netboot.Script(
 			netboot.ScriptInput{Action: netboot.Fail, Base: base, MAC: q.MAC, Message: err.Error(),
-				Hint: "mend the kernel arguments of the node, its group or its image"},
+				Hint: "fix the kernel arguments of the node, its group or its image"},
 		)
 	}
 	if err != nil {
@@ -90,7 +90,7 @@ func sendScript(w http.ResponseWriter, text []byte) error {
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Length", fmt.Sprint(len(text)))
-	_, _ = w.Write(text) // the machine is gone when this fails
+	_, _ = w.Write(text) // if this fails, the machine has closed the connection
 	return nil
 }
 
@@ -122,7 +122,7 @@ func (s *scripts) script(
 		return in, nil
 	}
 	if now := s.now(); !c.UnderWay(now) || c.Restarted(now, false) {
-		s.boots.Follow(ctx, c, now)
+		s.boots.Follow(c, now)
 	}
 	s.boots.SetAddr(c, from)
 	m, err := s.admit(ctx, c, q)
@@ -145,7 +145,7 @@ func (s *scripts) script(
 	return s.start(ctx, c, in, p, q, from)
 }
 
-// admit returns the node of a machine that asks for its script: known, discovered now, or adopted now.
+// admit returns the node of a machine that requests its script. The node was known, or is discovered or adopted now.
 func (s *scripts) admit(ctx context.Context, c *bootlog.Entry, q netboot.Query) (discovery.Match, error) {
 	node, err := s.discovery.Node(ctx, c.MAC)
 	if errors.Is(err, registry.ErrNotFound) {
@@ -153,7 +153,7 @@ func (s *scripts) admit(ctx context.Context, c *bootlog.Entry, q netboot.Query) 
 	}
 	m := discovery.Match{Node: node}
 	if err == nil {
-		m, err = s.discovery.Match(ctx, node, c.MAC, q.Serial)
+		m, err = s.discovery.Match(ctx, node, c.MAC, q.UUID, q.Serial)
 	}
 	if err != nil {
 		return m, err
@@ -166,7 +166,7 @@ func (s *scripts) admit(ctx context.Context, c *bootlog.Entry, q netboot.Query) 
 	return m, nil
 }
 
-// start lets the machine boot what is planned.
+// start answers with the script that boots a plan.
 func (s *scripts) start(
 	ctx context.Context,
 	c *bootlog.Entry,
@@ -180,7 +180,7 @@ func (s *scripts) start(
 		return in, err
 	}
 	if p.Group.WantsDisks() {
-		s.disks.Prepare(p.Version, p.Manifest) // the initramfs is asked for after the kernel, some seconds from now
+		s.disks.Prepare(p.Version, p.Manifest) // the initramfs is requested after the kernel, some seconds from now
 	}
 	in.Action, in.Node, in.Image, in.Version = netboot.Start, p.Node.Name, p.Image, p.Version
 	in.Kernel, in.Args = p.Manifest.Kernel.Object.Name(), p.KernelArgs()
@@ -188,7 +188,7 @@ func (s *scripts) start(
 	err = s.boots.Save(ctx, c, func(b *registry.Boot) {
 		addList(b, drivers.list)
 		b.Node, b.Addr, b.Scripted, b.Image, b.Version = p.Node.Name, from, began, p.Image, p.Version
-		b.Token, b.TokenMade = registry.Hash{}, time.Time{} // of an initramfs that did not arrive
+		b.Token, b.TokenMade = registry.Hash{}, time.Time{} // that token was in an initramfs that did not arrive
 	})
 	if err != nil {
 		return in, err
@@ -220,7 +220,7 @@ func (s *scripts) start(
 	return in, nil
 }
 
-// waits tells a machine that nobody adopted to ask again.
+// waits tells a machine that is not adopted to request again.
 func (s *scripts) waits(
 	ctx context.Context,
 	c *bootlog.Entry,
@@ -242,7 +242,7 @@ func (s *scripts) waits(
 	return in, nil
 }
 
-// waitsFor says what a machine waits for that nobody adopted.
+// waitsFor returns what a machine that is not adopted waits for.
 func waitsFor(m discovery.Match) (message, do string) {
 	message = "this machine is new here and waits until an operator adopts it"
 	if m.Declared != "" {
@@ -251,8 +251,8 @@ func waitsFor(m discovery.Match) (message, do string) {
 	return message, "pando node adopt " + m.Node.Name
 }
 
-// cannot tells a machine why it cannot boot, and records it as a failure of its boot. An error of the server's
-// own is one for the log and, in short, for the screen.
+// cannot tells a machine why it cannot boot, and records it as a failure of its boot. An internal error of the server
+// goes to the log, and in short to the machine's screen.
 func (s *scripts) cannot(
 	ctx context.Context,
 	c *bootlog.Entry,
@@ -261,7 +261,7 @@ func (s *scripts) cannot(
 ) (netboot.ScriptInput, error) {
 	in.Action, in.Message, in.Hint = netboot.Fail, err.Error(), cmp.Or(hint.Of(err), httpapi.ErrorOf(err).Hint)
 	if errors.Is(err, discovery.ErrTooMany) {
-		in.Action, in.Hint = netboot.Wait, "they are taken in one after another"
+		in.Action, in.Hint = netboot.Wait, "unknown machines are recorded one after another"
 		return in, nil
 	}
 	if ctx.Err() != nil {

@@ -25,7 +25,7 @@ import (
 	"pando/internal/versions"
 )
 
-// packSource says which boot packs a node is sent.
+// packSource returns the boot packs that a node is sent.
 type packSource interface {
 	// ForBoot returns the pack of a version for a hardware class, nil if there is none.
 	ForBoot(version fleet.Digest, class string) *fleet.PackRef
@@ -33,15 +33,15 @@ type packSource interface {
 	ForExtensions(list []fleet.Extension) map[fleet.Digest]fleet.PackRef
 }
 
-// recordingSource tells until when a node records what it reads.
+// recordingSource returns until when a node records what it reads.
 type recordingSource interface{ Until(node string) string }
 
-// journalSource makes the config files and the key with which a node sends its journal.
+// journalSource makes the config files and the key by which a node sends its journal.
 type journalSource interface {
 	Files(boot fleet.BootID, at netip.Addr) (files, secrets []fleet.File, err error)
 }
 
-// Registry is where machines and their boots are recorded.
+// Registry is the record of machines and their boots.
 type Registry interface {
 	View(context.Context, func(*registry.Tx) error) error
 	UpdateBoot(context.Context, fleet.MAC, func(*registry.Tx) error) error
@@ -71,12 +71,12 @@ type Config struct {
 
 	// StateFiles makes the config files that tell a node what to do with its state.
 	StateFiles     func(context.Context, registry.Boot, fleet.Node, fleet.Group) ([]fleet.File, error)
-	ConsoleFiles   func(server netip.Addr) []fleet.File // that make a node send its kernel's messages here
-	Stores         func() []string                      // base URLs of objects that nodes ask before this server
+	ConsoleFiles   func(server netip.Addr) []fleet.File // make a node send its kernel's messages to the server
+	Stores         func() []string                      // base URLs of object stores that nodes try before this server
 	Servers        []string                             // base URLs of further servers
-	GivesAddresses func() bool                          // whether nodes have their addresses from this server
+	GivesAddresses func() bool                          // whether nodes get their addresses from this server
 	DHCPOff        func() bool                          // whether no DHCP packet is seen at all
-	DHCPStopped    func() string                        // why no addresses are given for now; "": they are
+	DHCPStopped    func() string                        // why this server gives no addresses now; "": it does
 	Uploads        *sockopt.Scheduler
 	LastSeen       *lastseen.Times
 

@@ -15,7 +15,7 @@ import (
 	"pando/internal/trace"
 )
 
-// counter counts the bytes of an answer, and keeps the way open for the kernel to send files by itself.
+// counter counts the bytes of an answer. It keeps net/http's path to sendfile(2).
 type counter struct {
 	http.ResponseWriter
 	n      int64
@@ -37,13 +37,14 @@ func (c *counter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// uploadTime is how long the end of an answer may take to reach the node.
+// uploadTime bounds how long the end of an answer may take to reach the node.
 const uploadTime = time.Minute
 
-// sendStep is how many bytes are sent until it is noted that the machine takes them.
+// sendStep is how many bytes are sent before they are reported as sent.
 const sendStep = 256 << 10
 
-// ReadFrom is what io.Copy uses: net/http's own one calls sendfile(2), for a file or a limited part of one.
+// ReadFrom is called by io.Copy. It uses net/http's ReadFrom, which calls sendfile(2) for a file or a limited part of
+// one.
 func (c *counter) ReadFrom(r io.Reader) (int64, error) {
 	rf, ok := c.ResponseWriter.(io.ReaderFrom)
 	if !ok {
@@ -78,7 +79,7 @@ type sender struct {
 	now       func() time.Time
 }
 
-// sendK sends a part of K and records it as a stage of the boot.
+// sendK sends a part of kernel+initrd and records it as a stage of the boot.
 func (s *sender) sendK(
 	w http.ResponseWriter,
 	r *http.Request,
@@ -92,13 +93,13 @@ func (s *sender) sendK(
 	}
 	s.boots.RecordUnlocked(c, trace.Event{Stage: stage, Kind: trace.Begin})
 	var slot admission.Transfer
-	if stage == trace.BootFile { // boot files are small, and what comes before a script has no turn
+	if stage == trace.BootFile { // boot files are small, and need no slot before the script
 		sockopt.LetMessagesPass(r.Context())
 	} else {
 		slot = s.admission.Begin(c.MAC)
 		leave := s.uploads.UploadBulk(r.Context())
 		defer func() {
-			_ = http.NewResponseController(w).Flush() // whoever asked may be gone
+			_ = http.NewResponseController(w).Flush() // the machine may be gone
 			sockopt.DrainAll(r.Context(), uploadTime)
 			leave()
 		}()
@@ -117,7 +118,7 @@ func (s *sender) sendK(
 		end.Kind = trace.Fail
 		end.Message = fmt.Sprintf("%s was broken off after %s of "+
 			"%s", stage, bootlog.BytesText(out.n), bootlog.BytesText(size))
-		end.Hint = "the boot loader asks again; if it does not, look at the machine's screen, its cable and its memory"
+		end.Hint = "the boot loader requests it again; if not, look at the machine's screen, its cable and its memory"
 	}
 	if stage == trace.Initramfs || end.Kind == trace.Fail {
 		slot.End()
@@ -131,7 +132,8 @@ func (s *sender) sendK(
 	return nil
 }
 
-// SendKernel returns what sends the kernel to a machine, nil if the object is not the kernel that its script names.
+// SendKernel returns the function that sends the kernel to a machine, nil if the object is not the kernel that its
+// script names.
 func (s *sender) SendKernel(
 	machine netip.Addr,
 	id chunk.ID,
@@ -145,7 +147,7 @@ func (s *sender) SendKernel(
 	}
 }
 
-// isKernel reports whether an object is the kernel that the machine's script names, and is not on its way already.
+// isKernel reports whether an object is the kernel that the machine's script names.
 func isKernel(c *bootlog.Entry, id chunk.ID) bool {
 	c.Lock()
 	defer c.Unlock()

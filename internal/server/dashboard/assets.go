@@ -18,7 +18,7 @@ var staticFiles embed.FS
 //go:embed templates
 var templateFiles embed.FS
 
-// asset is a file that pages name. Its address changes with its bytes, so browsers may keep it for ever.
+// asset is a static file of the pages. Its URL changes with its content, so browsers may cache it for ever.
 type asset struct {
 	body []byte
 	kind string
@@ -27,7 +27,7 @@ type asset struct {
 
 type assets map[string]asset
 
-// loadAssets reads the files of the program; they are there, or it was not built.
+// loadAssets reads the embedded files. It cannot fail in a program that was built.
 func loadAssets() assets {
 	out := assets{}
 	err := fs.WalkDir(staticFiles, "static", func(name string, e fs.DirEntry, err error) error {
@@ -42,7 +42,7 @@ func loadAssets() assets {
 	if err != nil {
 		panic("dashboard: " + err.Error())
 	}
-	// The style names the font, so the font's address stands in it, and its own address depends on that.
+	// The style sheet contains the font's URL, so the style sheet's own sum depends on the font's.
 	css := out["pando.css"]
 	css.body = []byte(strings.ReplaceAll(string(css.body), "inter.woff2", "inter.woff2?"+out["inter.woff2"].sum))
 	sum := sha256.Sum256(css.body)
@@ -58,7 +58,7 @@ func kindOf(name string) string {
 	return "font/woff2"
 }
 
-// url is where a file is.
+// url returns the URL of a file.
 func (a assets) url(name string) string { return "/static/" + name + "?" + a[name].sum }
 
 // ServeHTTP sends a file.
@@ -72,10 +72,10 @@ func (a assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.RawQuery == f.sum {
 		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 	}
-	_, _ = w.Write(f.body) // the browser is gone when this fails
+	_, _ = w.Write(f.body) // it fails only if the browser is gone
 }
 
-// parsePages reads the templates. Every page is the base with its own content.
+// parsePages parses the templates. Every page is the base template with its own content.
 func parsePages(a assets) (*template.Template, error) {
 	funcs := pageFuncs()
 	funcs["asset"] = a.url

@@ -7,15 +7,15 @@ import (
 	"pando/internal/api"
 )
 
-// auditView is who may do what, and who did what.
+// auditView shows users and tokens with their roles, and the audit log.
 type auditView struct {
 	Users  []api.User
 	Tokens []api.Token
 	Lines  []api.Audited
-	Older  int64 // the next page begins before this line; 0: there is none
+	Older  int64 // the next page starts before this entry; 0: there is none
 }
 
-// auditLines is how many are on a page.
+// auditLines is how many entries a page shows.
 const auditLines = 100
 
 func (d *Dashboard) auditPage(r *http.Request) (view, error) {

@@ -15,15 +15,16 @@ import (
 	"pando/internal/trace"
 )
 
-// How the board is kept fresh. Events are folded in as they come; what changes without an event, such as a group's
-// image, is seen when the fleet is read again. That is done seldom where it is dear.
+// How the board is kept current. Events update it as they arrive. Changes without an event, such as a group's image,
+// appear when the fleet is read again. A fleet that takes long to read is read less often.
 const (
 	readEvery  = 10 * time.Second
-	readCost   = 20 // and at most a twentieth of the time is spent on it
+	readCost   = 20 // reading takes at most 1/readCost of the time
 	restsAfter = time.Minute
 )
 
-// board is the fleet in memory, while somebody looks at it.
+// board is a copy of the fleet in memory while a browser shows it: it is read once, then events update it, and each
+// browser gets the tiles that changed.
 type board struct {
 	api  *api.Client
 	feed Feed
@@ -33,15 +34,15 @@ type board struct {
 	mu          sync.Mutex
 	tiles       []tile // in the order of the API
 	at          map[string]int
-	epoch       string        // tells this board's revisions from those of the server before a restart
+	epoch       string        // distinguishes this board's revisions from those before a restart
 	rev         int64         // grows with every change
-	shape       int64         // rev when nodes came, went or changed their places
+	shape       int64         // rev when nodes were added, removed or moved on the map
 	news        chan struct{} // closed when rev grows
-	used        time.Time     // last look
+	used        time.Time     // time of the last use
 	running     bool
-	unknownNode bool // there was an event of a node that is not on the board
+	unknownNode bool // an event came from a node that is not on the board
 	cost        time.Duration
-	asked       chan struct{} // somebody wants the fleet read now
+	asked       chan struct{} // requests to read the fleet now
 }
 
 func newBoard(c *api.Client, f Feed, now func() time.Time, log *slog.Logger) *board {
@@ -56,8 +57,8 @@ func newBoard(c *api.Client, f Feed, now func() time.Time, log *slog.Logger) *bo
 	}
 }
 
-// look wakes the board if it rests, and returns when it is fresh. Reading on the clock of the process is right
-// here: how long nobody looked has nothing to do with the site's time.
+// look starts the board if it rests, and returns when it is current. It uses the clock of the process: how long nobody
+// used the board has nothing to do with the site's time.
 func (b *board) look(ctx context.Context) error {
 	b.mu.Lock()
 	b.used = time.Now()
@@ -79,7 +80,7 @@ func (b *board) look(ctx context.Context) error {
 	return nil
 }
 
-// run folds events in until nobody has looked for a while.
+// run applies events to the board until nobody has used it for restsAfter.
 func (b *board) run(after int64) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -101,13 +102,13 @@ func (b *board) run(after int64) {
 			return
 		}
 		if err := b.read(ctx); err != nil && !errors.Is(err, context.Canceled) {
-			b.log.Warn("dashboard: fleet not read", "err", err)
+			b.log.Warn("dashboard cannot read the fleet", "err", err)
 		}
 		read.Reset(b.pause())
 	}
 }
 
-// idle ends the board's work when nobody looks.
+// idle stops the board and drops its tiles if nobody uses it.
 func (b *board) idle() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -128,22 +129,22 @@ func (b *board) pause() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	wait := max(readEvery, readCost*b.cost)
-	if b.unknownNode { // a new machine shall not wait for long
+	if b.unknownNode { // a new machine should appear soon
 		b.unknownNode = false
 		wait = max(time.Second, 4*b.cost)
 	}
 	return wait
 }
 
-// refresh has the fleet read soon: an operator has just changed something.
+// refresh makes the board read the fleet soon, because an operator has just changed something.
 func (b *board) refresh() {
 	select {
 	case b.asked <- struct{}{}:
-	default: // it will be
+	default: // a read is requested already
 	}
 }
 
-// read takes the fleet over from the API.
+// read reads the fleet from the API.
 func (b *board) read(ctx context.Context) error {
 	begun := time.Now()
 	nodes, err := b.api.Nodes(ctx, "")
@@ -157,7 +158,7 @@ func (b *board) read(ctx context.Context) error {
 	return nil
 }
 
-// take replaces the board by what was read. mu is held.
+// take replaces the board by what was read. The caller holds mu.
 func (b *board) take(nodes []api.Node) {
 	old, was := b.tiles, b.at
 	b.tiles, b.at = make([]tile, len(nodes)), make(map[string]int, len(nodes))
@@ -168,7 +169,7 @@ func (b *board) take(nodes []api.Node) {
 		b.at[n.Name] = i
 		if j, ok := was[n.Name]; ok {
 			t.rev = old[j].rev
-			if t.fold.Updated.Before(old[j].fold.Updated) { // an event overtook the reading
+			if t.fold.Updated.Before(old[j].fold.Updated) { // an event arrived while the fleet was read
 				t.boot, t.fold, t.state = old[j].boot, old[j].fold, old[j].state
 				t.seen, t.running = old[j].seen, old[j].running
 			}
@@ -196,7 +197,7 @@ func same(a, b *tile) bool {
 		a.node.State == b.node.State
 }
 
-// samePlace reports whether a node stays where it is on every map.
+// samePlace reports whether a node stays at its position on every map.
 func samePlace(a, b fleet.Node) bool {
 	if a.Name != b.Name || a.Group != b.Group || len(a.Labels) != len(b.Labels) {
 		return false
@@ -209,7 +210,7 @@ func samePlace(a, b fleet.Node) bool {
 	return true
 }
 
-// apply folds an event in.
+// apply updates the board by an event.
 func (b *board) apply(e trace.Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -226,21 +227,21 @@ func (b *board) apply(e trace.Event) {
 	b.grow(b.rev + 1)
 }
 
-// grow makes a new revision known. mu is held.
+// grow publishes a new revision. The caller holds mu.
 func (b *board) grow(rev int64) {
 	b.rev = rev
 	close(b.news)
 	b.news = make(chan struct{})
 }
 
-// state is the board as it stands, for a reader that shares nothing with it.
+// state is a copy of the board at a revision.
 type state struct {
 	tiles      []tile
 	rev, shape int64
 	news       <-chan struct{}
 }
 
-// since returns the tiles that changed after a revision. After 0, that is all of them.
+// since returns the tiles that changed after a revision; after 0, all tiles.
 func (b *board) since(rev int64) state {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -254,7 +255,7 @@ func (b *board) since(rev int64) state {
 	return s
 }
 
-// each calls fn for every tile, which it must not keep.
+// each calls fn for every tile. fn must not keep the tile.
 func (b *board) each(fn func(*tile)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -263,10 +264,10 @@ func (b *board) each(fn func(*tile)) {
 	}
 }
 
-// mark is a revision as browsers remember it.
+// mark encodes a revision for browsers, together with the board's epoch.
 func (b *board) mark(rev int64) string { return b.epoch + "." + strconv.FormatInt(rev, 10) }
 
-// revision is the inverse of mark; 0 for one of another board.
+// revision is the inverse of mark. It returns 0 for a mark of another board.
 func (b *board) revision(mark string) int64 {
 	rest, ok := strings.CutPrefix(mark, b.epoch+".")
 	rev, err := strconv.ParseInt(rest, 10, 64)

@@ -15,15 +15,15 @@ import (
 	"pando/internal/trace"
 )
 
-// liveOf is the query of a stream about one thing.
+// liveOf returns the query of an event stream about one node or boot.
 func liveOf(key, value string, after int64) string {
 	return url.Values{key: {value}, "after": {strconv.FormatInt(after, 10)}}.Encode()
 }
 
-// bar is a span on a scale of a thousand.
+// bar is a span on a scale of 1000.
 type bar struct{ X, Width int }
 
-// barLeast keeps short things visible.
+// barLeast is the least width of a bar, so that short steps stay visible.
 const barLeast = 3
 
 func newBar(start, took, total time.Duration) bar {
@@ -35,32 +35,32 @@ func newBar(start, took, total time.Duration) bar {
 	return bar{from, max(to-from, barLeast)}
 }
 
-// row is one line of a waterfall.
+// row is one row of a waterfall.
 type row struct {
-	Name, Text  string // what it is, and what that means
+	Name, Text  string // the name, and an explanation
 	Part        string // class of the style sheet: "firmware", "agent", "image", "unit"
 	Start, Took time.Duration
-	Moment      bool // it has no length
+	Moment      bool // a point in time
 	Open        bool
-	Chain       bool // of a unit: the default target waited for it
+	Chain       bool // for a unit: the default target waited for it
 	Attempt     int
 	Failure     string
 	Hint        string
 	Message     string
 	Received    int64
-	Bar         bar // what the stage reported of itself
-	Wait        bar // from the end of what was before
+	Bar         bar // the duration that the stage itself reported
+	Wait        bar // the time since the end of the previous stage
 	Gap         *api.Gap
 }
 
-// bootPageView is what a boot's page shows.
+// bootPageView is the content of a boot's page.
 type bootPageView struct {
 	Boot      api.BootDetail
 	Mood      mood
 	Rows      []row
 	Units     []row
-	Chained   bool   // some of the units are of the critical chain
-	UnitTicks []tick // their scale begins when systemd does
+	Chained   bool   // some units are on the critical chain
+	UnitTicks []tick // the scale of units starts when systemd starts
 	Ticks     []tick
 	Sources   []source
 	Stalled   time.Duration
@@ -70,7 +70,7 @@ type bootPageView struct {
 	Console   string
 }
 
-// tick is a mark on the scale.
+// tick is a mark on a scale.
 type tick struct {
 	X    int
 	Text string
@@ -102,7 +102,7 @@ func (d *Dashboard) bootPage(r *http.Request) (view, error) {
 	return view{template: "boot.html", title: "Boot of " + bootOwner(b.Boot), live: live, data: v}, nil
 }
 
-// bootOwner is the node of a boot, or the MAC of a machine that nobody adopted.
+// bootOwner returns the node of a boot, or the MAC of a machine that is not adopted.
 func bootOwner(b api.Boot) string { return cmp.Or(b.Node, b.MAC.String()) }
 
 func bootMood(s trace.State) mood {
@@ -121,8 +121,8 @@ func bootMood(s trace.State) mood {
 	return booting
 }
 
-// bootEnd is where the scale of a boot's timeline ends: at booted, or later where a mark or a unit is. What happens
-// hours later, its end among them, does not press the boot into a corner.
+// bootEnd returns where the scale of a boot's timeline ends: at booted, or later for later marks and units. Events
+// hours later, such as the shutdown, do not count, because they would squeeze the boot.
 func bootEnd(b api.BootDetail, now time.Time) time.Duration {
 	end := b.Elapsed
 	if b.State == trace.Booting {
@@ -136,7 +136,7 @@ func bootEnd(b api.BootDetail, now time.Time) time.Duration {
 	return max(end, time.Second)
 }
 
-// onScale reports what belongs to the boot from what happened while the node ran.
+// onScale reports whether a step belongs to the boot itself and not to the time after it.
 func onScale(b api.BootDetail, s api.Step) bool {
 	if s.Stage == trace.Shutdown {
 		return false
@@ -144,9 +144,9 @@ func onScale(b api.BootDetail, s api.Step) bool {
 	return b.State == trace.Booting || b.State == trace.Failed || s.Start < 2*b.Elapsed
 }
 
-// waterfall is the stages of a boot. Each one's bar begins where the one before ended, so that nothing is hidden
-// between them: the kernel's own start is init's, the image's is booted's. What the stage itself reported stands
-// out in its bar.
+// waterfall returns the stages of a boot. Each stage's bar starts where the stage before ended, so that no time is
+// hidden between them: the kernel's start counts for init, the image's for booted. The inner bar is the time that the
+// stage reported.
 func waterfall(b api.BootDetail, total time.Duration) []row {
 	parts := map[trace.Stage]trace.Part{}
 	for _, p := range endsOf(b).Parts() {
@@ -189,7 +189,7 @@ func waterfall(b api.BootDetail, total time.Duration) []row {
 	return rows
 }
 
-// endsOf is when the stages of a boot were over.
+// endsOf returns when the stages of a boot ended.
 func endsOf(b api.BootDetail) trace.Ends {
 	var t trace.Timeline
 	for _, s := range b.Steps {
@@ -198,7 +198,7 @@ func endsOf(b api.BootDetail) trace.Ends {
 	return t.Ends()
 }
 
-// bootTrace is a boot for a viewer of traces.
+// bootTrace sends a boot as a Chrome trace file.
 func (d *Dashboard) bootTrace(w http.ResponseWriter, r *http.Request) {
 	b, err := d.API.Boot(r.Context(), fleet.BootID(r.PathValue("id")))
 	if err != nil {
@@ -227,7 +227,7 @@ func partOf(s trace.Stage) string {
 	return "image"
 }
 
-// units is systemd's own account, on the clock of the timeline, from the moment on at which systemd began.
+// units returns the units of systemd's report, on a scale that starts with systemd.
 func units(b api.BootDetail, total time.Duration) ([]row, []tick) {
 	if b.Systemd == nil {
 		return nil, nil
@@ -253,7 +253,7 @@ func units(b api.BootDetail, total time.Duration) ([]row, []tick) {
 	return rows, ticksFrom(from, total)
 }
 
-// slowest names the stage that took longest, if one stands out.
+// slowest returns the stage that took longest, if one stands out.
 func slowest(rows []row) string {
 	var most row
 	var sum time.Duration
@@ -271,10 +271,10 @@ func slowest(rows []row) string {
 	return most.Name
 }
 
-// ticks are round times on a scale, five or so.
+// ticks returns about five round times on a scale.
 func ticks(total time.Duration) []tick { return ticksFrom(0, total) }
 
-// ticksFrom are round times on a scale that begins later.
+// ticksFrom is like ticks for a scale that starts at `from`.
 func ticksFrom(from, total time.Duration) []tick {
 	long, step := total-from, time.Second
 	for _, s := range []time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second,
@@ -287,7 +287,7 @@ func ticksFrom(from, total time.Duration) []tick {
 		}
 	}
 	var out []tick
-	// the last one needs room for its text
+	// the last tick needs room for its text
 	for at := (from + step - 1) / step * step; at < total-long/20 && len(out) < 10; at += step {
 		out = append(out, tick{int(int64(at-from) * 1000 / int64(long)), tickText(at)})
 	}

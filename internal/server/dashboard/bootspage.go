@@ -13,7 +13,7 @@ import (
 	"pando/internal/trace"
 )
 
-// bootsView is boots of the past: storms, how long boots take, and the latest ones.
+// bootsView is the content of the page of past boots: storms, how long boots take, and the latest boots.
 type bootsView struct {
 	Select   string
 	By       string
@@ -21,7 +21,7 @@ type bootsView struct {
 	Storms   []stormRow
 	Figures  []figureRow
 	Boots    []bootRow
-	Versions []string // that can be compared
+	Versions []string // versions that can be compared
 }
 
 type bootRow struct {
@@ -32,13 +32,13 @@ type bootRow struct {
 	Bar   bar
 }
 
-// figureRow is one group's, version's or class' figures, on one scale.
+// figureRow holds the figures of one group, version or class, on a common scale.
 type figureRow struct {
 	api.Figures
-	Half, Most, Tail bar // up to the median, from there to the 95th of a hundred, and to the longest
+	Half, Most, Tail bar // to the median, from there to the 95th percentile, and from there to the longest
 }
 
-// listedBoots is how many boots one page lists, lookedBoots how many of the past it looks at.
+// listedBoots is how many boots a page lists, lookedBoots how many past boots it evaluates.
 const (
 	listedBoots = 60
 	lookedBoots = 5000
@@ -62,7 +62,7 @@ func (d *Dashboard) bootsPage(r *http.Request) (view, error) {
 	return view{template: "boots.html", title: "Boots", live: live.Encode(), data: v}, nil
 }
 
-// addPast adds what the history tells.
+// addPast adds storms and figures from the history.
 func (d *Dashboard) addPast(r *http.Request, v *bootsView) error {
 	past, err := d.API.History(r.Context(), api.HistoryQuery{Select: v.Select, Limit: lookedBoots})
 	if err != nil {
@@ -85,7 +85,7 @@ func (d *Dashboard) addPast(r *http.Request, v *bootsView) error {
 	return err
 }
 
-// figureRows draws figures on one scale, the ones with most boots first.
+// figureRows returns figures on a common scale, those of most boots first.
 func figureRows(all []api.Figures) []figureRow {
 	scale := time.Second
 	for _, f := range all {
@@ -101,7 +101,8 @@ func figureRows(all []api.Figures) []figureRow {
 	return out
 }
 
-// bootRows are boots with bars on one scale. One boot that was stuck for hours does not flatten the others.
+// bootRows returns boots with bars on a common scale. The scale is chosen so that a single boot that hung for hours
+// does not make all other bars tiny.
 func bootRows(boots []api.Boot, now time.Time) (rows []bootRow) {
 	var took []time.Duration
 	for _, b := range boots {

@@ -9,7 +9,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// compareView is how the boots of two versions differ.
+// compareView is the content of the page that compares boots of two versions.
 type compareView struct {
 	api.BootComparison
 	Verdict string
@@ -19,7 +19,7 @@ type compareView struct {
 type changeRow struct {
 	api.BootChange
 	Name string
-	Bar  bar // of the shift, to the right for longer and to the left for shorter
+	Bar  bar // the difference: to the right for longer, to the left for shorter
 	Way  string
 }
 
@@ -52,10 +52,10 @@ func (d *Dashboard) comparePage(r *http.Request) (view, error) {
 	return view{template: "compare.html", title: "Two versions compared", data: v}, nil
 }
 
-// fewBoots is how many boots a side needs before the test can find anything at all.
+// fewBoots is how many boots each version needs before the test can find anything.
 const fewBoots = 5
 
-// verdict says in one line what a comparison found.
+// verdict returns the result of a comparison in one sentence.
 func verdict(c api.BootComparison) string {
 	if len(c.Changes) == 0 || c.Before.Boots < fewBoots || c.After.Boots < fewBoots {
 		return "Too few boots to tell: five of each version are the least."

@@ -15,27 +15,28 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/output"
 	"pando/internal/trace"
 )
 
-// Feed is the events of all boots, as the registry has them.
+// Feed is the stream of all boots' events in the registry.
 type Feed interface {
-	// Last is the highest sequence number that was given.
+	// Last returns the highest sequence number so far.
 	Last() int64
-	// Follow calls fn for every event after a sequence number, until fn or ctx ends it.
+	// Follow calls fn for every event after a sequence number, until fn returns an error or ctx ends.
 	Follow(ctx context.Context, after int64, fn func(trace.Event) error) error
 }
 
-// Door knows operators by their tokens and passwords.
+// Door authenticates operators by their tokens and passwords.
 type Door interface {
-	// Enter returns name and role of the token or login that a digest stands for, and a context in which the API acts
-	// for it. The digest is the SHA-256 of a token's secret, or the result of Login. An invalid one gives an *api.Error
-	// with code Unauthorized.
+	// Enter returns name and role of the token or user that a digest stands for, and a context in which the API acts
+	// for that caller. The digest is the SHA-256 of a token's secret, or the result of Login. If it is not valid, Enter
+	// returns an *api.Error with code Unauthorized.
 	Enter(ctx context.Context, digest [sha256.Size]byte) (context.Context, string, fleet.Role, error)
-	// Login checks the password of a user who asks from an address.
+	// Login checks the password of a user. from is the address of the browser.
 	Login(ctx context.Context, from, user, password string) (digest [sha256.Size]byte, err error)
-	// EndSession makes a session, known by a digest of its own, invalid; it would end by itself at a time.
+	// EndSession makes a session invalid. id is a digest of the session; until is when the session would expire.
 	EndSession(ctx context.Context, id [sha256.Size]byte, until time.Time) error
 	// SessionEnded reports whether EndSession was called for a session.
 	SessionEnded(ctx context.Context, id [sha256.Size]byte) (bool, error)
@@ -46,11 +47,11 @@ type Config struct {
 	API      *api.Client // the site's API, in this process
 	Feed     Feed
 	Door     Door
-	Provider Provider // where people log in who have no password here; nil: nowhere
-	Secret   []byte   // makes the codes of sessions; the same after a restart
-	Open     bool     // no login: whoever reaches the port is an operator
-	Journals Journals // nil: none are followed
-	// names under which it is reached, beside addresses and localhost; "*.example" stands for one more label
+	Provider Provider // where people without a password here log in; nil: nowhere
+	Secret   []byte   // the key of session MACs; it must be the same after a restart
+	Open     bool     // no login: everyone who reaches the port is an operator
+	Journals Journals // nil: pages do not follow journals
+	// accepted host names, besides addresses and localhost; "*.example" matches one more label
 	Hosts []string
 	Now   func() time.Time
 	Log   *slog.Logger
@@ -64,14 +65,13 @@ type Dashboard struct {
 	board   *board
 	fresh   newBytes
 	asked   asked
-	streams streams
+	streams httpapi.Streams
 	mux     *http.ServeMux
 }
 
 // New makes a dashboard.
 func New(c Config) (*Dashboard, error) {
-	d := &Dashboard{Config: c, assets: loadAssets(), mux: http.NewServeMux(),
-		streams: streams{of: map[string]int{}}}
+	d := &Dashboard{Config: c, assets: loadAssets(), mux: http.NewServeMux()}
 	d.board = newBoard(c.API, c.Feed, c.Now, c.Log)
 	var err error
 	if d.pages, err = parsePages(d.assets); err != nil {
@@ -81,18 +81,18 @@ func New(c Config) (*Dashboard, error) {
 	return d, nil
 }
 
-// page answers a request with a view of what the API tells, or returns why not.
+// page returns the view for a request, made from replies of the API.
 type page func(r *http.Request) (view, error)
 
-// view is what a template is made of.
+// view is the content of a page.
 type view struct {
 	template string
 	title    string
-	live     string // query of the stream that tells when the page is stale; "": it does not change
+	live     string // query of the event stream that reports changes; "": the page does not change
 	data     any
 }
 
-// shown is what every template gets.
+// shown is the data of every template.
 type shown struct {
 	Title, Section, Live string
 	Session              session
@@ -101,7 +101,7 @@ type shown struct {
 	Data                 any
 }
 
-// get registers a page that an operator may see. section is the entry of the menu that it belongs to.
+// get registers a page for operators. section is the page's entry in the menu.
 func (d *Dashboard) get(pattern, section string, p page) {
 	d.mux.Handle("GET "+pattern, d.operator(func(w http.ResponseWriter, r *http.Request) {
 		v, err := p(r)
@@ -113,7 +113,7 @@ func (d *Dashboard) get(pattern, section string, p page) {
 	}))
 }
 
-// post registers an action: it is done, and the browser goes where do says.
+// post registers an action. After it the browser is sent to the path that do returns.
 func (d *Dashboard) post(pattern string, do func(r *http.Request) (to string, err error)) {
 	d.mux.Handle("POST "+pattern, d.operator(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
@@ -130,7 +130,7 @@ func (d *Dashboard) post(pattern string, do func(r *http.Request) (to string, er
 	}))
 }
 
-// show writes a page. It is made whole first, so that an error in it is not half a page.
+// show renders a page and sends it. It renders first, so that an error does not send half a page.
 func (d *Dashboard) show(w http.ResponseWriter, r *http.Request, status int, section string, v view) {
 	s, _ := r.Context().Value(sessionKey{}).(session)
 	var b bytes.Buffer
@@ -141,23 +141,23 @@ func (d *Dashboard) show(w http.ResponseWriter, r *http.Request, status int, sec
 			Now: d.Now(), Data: v.data},
 	)
 	if err != nil {
-		d.Log.Error("page not made", "page", r.URL.Path, "err", err)
+		d.Log.Error("page cannot be rendered", "page", r.URL.Path, "err", err)
 		http.Error(w, "this page could not be made; the server's log says why", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	// No page has such characters of its own: what is on it that is not seen, or that turns the direction of what
-	// is, was said by a machine.
+	// Pages have no invisible or direction-changing characters of their own: such characters come from text of
+	// machines.
 	_, _ = io.WriteString(w, output.Plain(b.String())) // the browser is gone when this fails
 }
 
-// trouble is what the error page tells.
+// trouble is the content of the error page.
 type trouble struct {
 	Status        int
 	Message, Hint string
-	RetryAfter    time.Duration // 0: not said
+	RetryAfter    time.Duration // 0: unknown
 }
 
 func troubleOf(err error) trouble {
@@ -171,7 +171,7 @@ func troubleOf(err error) trouble {
 // refuse answers with a page that says what went wrong and what to do.
 func (d *Dashboard) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
-		return // nobody waits for it
+		return // the client is gone
 	}
 	t := troubleOf(err)
 	if t.RetryAfter > 0 {

@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// policy is the content security policy: this site's own files, and nothing that stands in a page itself.
+// policy is the content security policy: files of this site only, and no inline scripts or styles.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; " +
 	"connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// Handler is the dashboard behind its guards.
+// Handler returns the dashboard with all protections.
 func (d *Dashboard) Handler() http.Handler {
-	// What another site makes a browser send is refused, besides what the forms' own tokens do.
+	// Cross-origin requests are refused, in addition to the tokens in forms.
 	return headers(ownName(d.Hosts, http.NewCrossOriginProtection().Handler(compress(d.mux))))
 }
 
@@ -24,7 +24,7 @@ func headers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)
-		if r.TLS != nil { // a browser that was here once asks by TLS only
+		if r.TLS != nil { // browsers use only TLS from now on
 			h.Set("Strict-Transport-Security", "max-age=2592000")
 		}
 		h.Set("X-Content-Type-Options", "nosniff")
@@ -36,8 +36,8 @@ func headers(next http.Handler) http.Handler {
 	})
 }
 
-// ownName refuses requests for a name that is not this machine's: a page elsewhere could have its own name point at
-// 127.0.0.1 and then be "the same site" (DNS rebinding). Addresses cannot be made to point elsewhere.
+// ownName refuses requests for other host names (DNS rebinding): a page of another site could let its own name point to
+// 127.0.0.1 and so count as the same site. IP addresses cannot be abused that way.
 func ownName(hosts []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host
@@ -57,7 +57,7 @@ func ownName(hosts []string, next http.Handler) http.Handler {
 	})
 }
 
-// isOne reports whether a name is one of a certificate's.
+// isOne reports whether a name matches one of names, where "*." stands for one label.
 func isOne(host string, names []string) bool {
 	_, parent, _ := strings.Cut(host, ".")
 	return slices.ContainsFunc(names, func(n string) bool {
@@ -65,9 +65,8 @@ func isOne(host string, names []string) bool {
 	})
 }
 
-// compress sends pages by gzip. Ten thousand tiles are a megabyte of HTML, and a twentieth of that compressed.
-// Streams go as they are: each would hold a compressor of 1.2 MB for as long as somebody watches, and a boot is 400
-// bytes on them.
+// compress sends pages gzipped: the map of ten thousand nodes is a megabyte of HTML. Event streams are not compressed,
+// because each would hold a compressor of 1.2 MB while it is open.
 func compress(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Add("Vary", "Accept-Encoding")
@@ -81,14 +80,14 @@ func compress(next http.Handler) http.Handler {
 	})
 }
 
-// zipped compresses what is written, unless the handler has chosen an encoding itself.
+// zipped compresses the response if its status and content type are worth it.
 type zipped struct {
 	http.ResponseWriter
 	gz    *gzip.Writer
 	begun bool
 }
 
-// WriteHeader decides whether to compress: there is nothing to gain on a font, or where no body comes.
+// WriteHeader decides whether to compress: not for fonts, and not for responses without a body.
 func (z *zipped) WriteHeader(status int) {
 	if z.begun {
 		return

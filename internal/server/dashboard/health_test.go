@@ -8,7 +8,7 @@ import (
 	"pando/internal/api"
 )
 
-// TestLogFindings: what is wrong with the journals of nodes is said with what to do, and what is well is not.
+// TestLogFindings: problems with the journals of nodes are listed with what to do, and nothing else is.
 func TestLogFindings(t *testing.T) {
 	on := api.Logs{
 		State:   api.LogsOn,

@@ -8,17 +8,17 @@ import (
 	"pando/internal/trace"
 )
 
-// logsQuiet is how long a server may run, with nodes that are up, before it is said that no journal has ever come.
+// logsQuiet is how long a server must run, with nodes that are up, before the page says that no journal has arrived.
 const logsQuiet = 15 * time.Minute
 
-// logFindings looks at what becomes of the journals of nodes.
+// logFindings returns problems with the journals of nodes.
 func logFindings(s api.Status) []finding {
 	var out []finding
 	l := s.Logs
 	if l.State == api.LogsMissing {
 		return []finding{
 			{false, "Journals of nodes are not kept: systemd-journal-remote is not installed on the server.",
-				"Install the package systemd-journal-remote there and start Pando anew, or start it with --logs off."},
+				"Install the package systemd-journal-remote there and restart Pando, or start it with --logs off."},
 		}
 	}
 	if l.State != api.LogsOn {
@@ -33,7 +33,7 @@ func logFindings(s api.Status) []finding {
 		out = append(
 			out,
 			finding{false, fmt.Sprintf("Refused since the server started: %s of journals.", plural(int(n), "upload")),
-				"The server's log says of which nodes and why: journalctl -u pando --grep 'journal not taken'."},
+				"The server's log says of which nodes and why: journalctl -u pando --grep 'journal upload refused'."},
 		)
 	}
 	up := s.Nodes[string(trace.Up)] + s.Nodes[string(trace.Degraded)]
@@ -45,7 +45,7 @@ func logFindings(s api.Status) []finding {
 	return out
 }
 
-// logsText is what is kept of journals, in a line.
+// logsText describes the kept journals in one line.
 func logsText(l api.Logs, now time.Time) string {
 	switch l.State {
 	case api.LogsMissing:

@@ -10,32 +10,32 @@ import (
 	"pando/internal/fleet"
 )
 
-// healthView is what an administrator asks first: is something wrong, and what to do.
+// healthView is the content of the health page: what is wrong, and what to do.
 type healthView struct {
 	Status  api.Status
 	Uptime  time.Duration
 	Finds   []finding
-	Logs    string     // what is kept of journals
-	Failed  []api.Boot // whose latest boot has something wrong with it
-	Others  int        // of them that are not listed
+	Logs    string     // description of the kept journals
+	Failed  []api.Boot // latest boots with a fault
+	Others  int        // number of such boots that are not listed
 	Nodes   []nodeTrouble
-	Missing int // troubled nodes that are not listed
+	Missing int // number of nodes with problems that are not listed
 }
 
-// finding is one thing that is wrong with the site, or worth knowing.
+// finding is a problem of the site, or a note about it.
 type finding struct {
 	Grave bool
 	Text  string
 	Do    string
 }
 
-// nodeTrouble is one thing that is wrong with a node.
+// nodeTrouble is a problem of a node.
 type nodeTrouble struct {
 	Node, Text, Do string
 	Mood           mood
 }
 
-// mostTroubled is how many troubled nodes are listed.
+// mostTroubled is how many node problems are listed.
 const mostTroubled = 100
 
 func (d *Dashboard) healthPage(r *http.Request) (view, error) {
@@ -69,10 +69,10 @@ func (d *Dashboard) healthPage(r *http.Request) (view, error) {
 	return view{template: "health.html", title: "Health", live: "tick=1", data: v}, nil
 }
 
-// sentence is a text of the command line as a sentence of a page.
+// sentence turns a text of the command line into a sentence.
 func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] + "." }
 
-// findings looks at the site as a whole.
+// findings returns the problems of the site as a whole.
 func findings(s api.Status) []finding {
 	var out []finding
 	if s.Disk != nil {
@@ -139,7 +139,7 @@ func findings(s api.Status) []finding {
 	return out
 }
 
-// troubles is what is wrong with one node besides its latest boot.
+// troubles returns the problems of a node besides those of its latest boot.
 func troubles(n api.Node) []nodeTrouble {
 	t := newTile(n)
 	var out []nodeTrouble
@@ -148,7 +148,7 @@ func troubles(n api.Node) []nodeTrouble {
 			out,
 			nodeTrouble{
 				n.Name,
-				"not heard of since " + clock(t.seen),
+				"not seen since " + clock(t.seen),
 				"Is it on? Look at its screen and its cable; a reboot cures most.",
 				silent,
 			},
@@ -176,5 +176,5 @@ func troubles(n api.Node) []nodeTrouble {
 }
 
 func (d *Dashboard) nothingHere(r *http.Request) (view, error) {
-	return view{}, api.NewError(api.NotFound, "There is no page "+r.URL.Path+".", "The menu has all there are.")
+	return view{}, api.NewError(api.NotFound, "There is no page "+r.URL.Path+".", "The menu lists all pages.")
 }

@@ -10,7 +10,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// imagesView is what there is to boot.
+// imagesView is the content of the images page.
 type imagesView struct {
 	Images []imageView
 }
@@ -20,23 +20,24 @@ type imageView struct {
 	Versions []versionView
 }
 
-// versionView is one version, who runs it, and how its boot pack does.
+// versionView is one version, the nodes and groups that use it, and its boot pack.
 type versionView struct {
 	api.Version
-	Running int      // nodes that run it now
+	Running int      // number of nodes that run it now
 	For     []string // groups that boot it
-	New     int64    // bytes of its objects that no older version has
-	Part    float64  // share of all its objects that this is
-	Told    bool     // that is known
-	First   bool     // there is no older one
+	New     int64    // bytes of its objects that are in no older version
+	Part    float64  // New as a share of all its bytes
+	Told    bool     // New is known
+	First   bool     // there is no older version
 	Pack    *api.Pack
-	Hits    float64 // share of what boots read that the pack had
-	Known   bool    // Hits is of some boot
-	Traced  int     // boots whose reads are known
-	Read    int64   // bytes that a boot reads of it
+	Hits    float64 // share of the bytes read in boots that came from the pack
+	Known   bool    // Hits is known from at least one boot
+	Traced  int     // number of boots whose reads are known
+	Read    int64   // bytes that a boot reads from it
 }
 
-// packsShown bounds how many versions of an image are looked into: reading what boots read takes a moment for each.
+// packsShown is how many versions of an image get details of their boot pack: reading the traces takes a moment for
+// each.
 const packsShown = 4
 
 func (d *Dashboard) imagesPage(r *http.Request) (view, error) {
@@ -79,7 +80,7 @@ func (d *Dashboard) imagesPage(r *http.Request) (view, error) {
 // groupsShown is how many groups of a version are named.
 const groupsShown = 4
 
-// groupsOf are the groups among what holds a version.
+// groupsOf returns the groups among the users of a version.
 func groupsOf(inUse []string) []string {
 	var out []string
 	for _, use := range inUse {
@@ -93,8 +94,8 @@ func groupsOf(inUse []string) []string {
 	return out
 }
 
-// slower is which versions of an image boot more slowly than those before them. Without an answer the rest is still
-// worth seeing.
+// slower returns which versions of an image boot more slowly than those before them. On an error it returns nil, and
+// the page is shown without them.
 func (d *Dashboard) slower(ctx context.Context, image string) map[fleet.Digest]string {
 	i, err := d.API.Image(ctx, image)
 	if err != nil {
@@ -107,7 +108,7 @@ func (d *Dashboard) slower(ctx context.Context, image string) map[fleet.Digest]s
 	return out
 }
 
-// addPack adds what is known of a version's boot pack. Without an answer the rest is still worth seeing.
+// addPack adds details of a version's boot pack. On an error the page is shown without them.
 func (d *Dashboard) addPack(ctx context.Context, image string, v *versionView) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

@@ -14,34 +14,34 @@ import (
 
 // Journals follows the journals of nodes.
 type Journals interface {
-	// Follow calls fn for the lines of a node's latest boot that a query wants, and for those that come, until fn
-	// or ctx ends it.
+	// Follow calls fn for the matching lines of a node's latest boot and for each new one, until fn returns an error or
+	// ctx ends.
 	Follow(ctx context.Context, node string, q api.JournalQuery, fn func(api.JournalLine) error) error
 }
 
-// Bounds of a journal's end on a page.
+// Limits of the part of a journal on a page.
 const (
 	journalTail  = 50
-	journalBatch = 200 // lines that are sent at once
+	journalBatch = 200 // lines that are sent together
 	journalEvery = 300 * time.Millisecond
 )
 
 // journalView is the end of a journal on a node's page.
 type journalView struct {
-	Unit, Grep string // what is looked for
+	Unit, Grep string // filters
 	Units      []string
 	Lines      []string
-	Why        string // why there are none
+	Why        string // why there are no lines
 	Hint       string
-	Kept       bool // there is a journal, whatever is looked for
+	Kept       bool // there is a journal, even if no line matches
 }
 
-// journalOf reads the end of the journal of a node's latest boot, and what the stream of the page has to follow.
+// journalOf returns the end of the journal of a node's latest boot, and the query of the page's event stream.
 func (d *Dashboard) journalOf(r *http.Request, node, live string) (v journalView, stream string) {
 	q := r.URL.Query()
 	v.Unit, v.Grep = q.Get("unit"), q.Get("grep")
 	stream = live + "&" + url.Values{"journal": {"1"}, "unit": {v.Unit}, "grep": {v.Grep}}.Encode()
-	if r.Header.Get("X-Part") != "" { // the parts that are asked for again have no journal in them
+	if r.Header.Get("X-Part") != "" { // reloaded parts of a page contain no journal
 		return v, stream
 	}
 	j, err := d.API.NodeLogs(r.Context(), node, api.JournalQuery{Unit: v.Unit, Grep: v.Grep, Last: journalTail})
@@ -57,18 +57,18 @@ func (d *Dashboard) journalOf(r *http.Request, node, live string) (v journalView
 	return v, stream
 }
 
-// journalText is a line as the page has it.
+// journalText returns a line as the page shows it.
 func journalText(l api.JournalLine) string {
 	return l.Time.Local().Format(time.TimeOnly) + "  " + output.OneLine(l.String())
 }
 
-// journalLines are lines that a browser is sent. The first ones stand in the place of what it has.
+// journalLines is a message with lines for a browser. With Reset they replace the lines that it shows.
 type journalLines struct {
 	Reset bool     `json:"reset,omitempty"`
 	Lines []string `json:"lines"`
 }
 
-// liveJournal sends the end of a node's journal, and then the lines that come, some at a time.
+// liveJournal sends the end of a node's journal, and then new lines in batches.
 func (d *Dashboard) liveJournal(ctx context.Context, out *stream, q url.Values) {
 	ctx, stop := context.WithCancel(ctx)
 	lines := make(chan string, journalBatch)
@@ -86,7 +86,7 @@ func (d *Dashboard) liveJournal(ctx context.Context, out *stream, q url.Values) 
 			return ctx.Err()
 		})
 		if err != nil && ctx.Err() == nil {
-			d.Log.Debug("journal is followed no more", "node", q.Get("node"), "err", err)
+			d.Log.Debug("journal cannot be followed any longer", "node", q.Get("node"), "err", err)
 		}
 	})
 	batch := journalLines{Reset: true}

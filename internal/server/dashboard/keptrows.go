@@ -12,14 +12,14 @@ import (
 // keptRow is a path that a node keeps across boots.
 type keptRow struct {
 	Path  string
-	On    string // where, as the setting has it
-	Bytes int64  // on the disk; -1: not known yet
+	On    string // where it is kept, as in the setting
+	Bytes int64  // bytes on the disk; -1: not known yet
 	Since time.Time
 	Told  time.Time
 	Note  string
 }
 
-// keptBy is what a node keeps, and what is about to be done to it.
+// keptBy returns what a node keeps, and the pending orders about it.
 func (d *Dashboard) keptBy(ctx context.Context, n api.Node) (rows []keptRow, to []string, err error) {
 	if n.State == fleet.Discovered {
 		return nil, nil, nil
@@ -33,7 +33,7 @@ func (d *Dashboard) keptBy(ctx context.Context, n api.Node) (rows []keptRow, to 
 	return rows, to, err
 }
 
-// keptRows are first what the node told of, then what it is to keep and has not yet.
+// keptRows returns the paths that the node reported, then the paths that it will keep from its next boot on.
 func keptRows(s api.StateOf) (rows []keptRow) {
 	told := map[string]bool{}
 	for _, p := range s.Places {

@@ -17,30 +17,29 @@ import (
 	"pando/internal/trace"
 )
 
-// How often a browser is told something, at most, and how often at least: a proxy, or a browser whose network went
-// away, would not notice otherwise.
+// The shortest intervals of messages to a browser. A heartbeat (beatEvery) also keeps proxies from closing the stream,
+// and shows the server when a browser is gone.
 const (
 	tilesEvery     = 250 * time.Millisecond
-	staleEvery     = time.Second     // of a page about one node or boot
-	manyTilesEvery = 3 * time.Second // of a page about all of them
+	staleEvery     = time.Second     // for a page about one node or boot
+	manyTilesEvery = 3 * time.Second // for a page about all nodes
 	beatEvery      = 15 * time.Second
 )
 
-// live is the stream of a page, in the form of server-sent events: "tiles" carries tiles that changed, "counts" how
-// many nodes are in which mood, "stale" says that the live parts of the page are to be asked for again, "journal"
-// carries lines of a node's journal, "beat" that the server is there. The id of an event is where a browser goes on
-// that lost the connection.
+// live answers GET /live, a page's stream of server-sent events: "tiles" (changed tiles), "counts" (nodes by mood),
+// "stale" (load the live parts again), "journal" (lines), "beat" (heartbeat). A browser that lost the connection goes
+// on after the last event's id.
 func (d *Dashboard) live(w http.ResponseWriter, r *http.Request) {
 	s, _ := r.Context().Value(sessionKey{}).(session)
 	viewer := s.Name
-	if viewer == "" { // there is no login
+	if viewer == "" { // without a login
 		viewer, _, _ = net.SplitHostPort(r.RemoteAddr)
 	}
-	if !d.streams.enter(viewer) {
+	if !d.streams.Begin(viewer) {
 		http.Error(w, "too many pages are open: close some", http.StatusTooManyRequests)
 		return
 	}
-	defer d.streams.leave(viewer)
+	defer d.streams.End(viewer)
 	q := r.URL.Query()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
@@ -65,34 +64,6 @@ func (d *Dashboard) live(w http.ResponseWriter, r *http.Request) {
 	d.liveEvents(r, out, q, seq)
 }
 
-// maxStreams is how many streams one viewer may have: many more than pages that somebody looks at, and few enough that
-// the connections of an address are not all one viewer's.
-const maxStreams = 32
-
-// streams counts the streams of each viewer.
-type streams struct {
-	mu sync.Mutex
-	of map[string]int
-}
-
-func (s *streams) enter(viewer string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.of[viewer] >= maxStreams {
-		return false
-	}
-	s.of[viewer]++
-	return true
-}
-
-func (s *streams) leave(viewer string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.of[viewer]--; s.of[viewer] == 0 {
-		delete(s.of, viewer)
-	}
-}
-
 // stream writes server-sent events until that fails.
 type stream struct {
 	w io.Writer
@@ -102,7 +73,7 @@ type stream struct {
 	err error
 }
 
-// send is false when the browser is gone.
+// send returns false if the browser is gone.
 func (s *stream) send(event, id, data string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,17 +89,17 @@ func (s *stream) send(event, id, data string) bool {
 	return s.err == nil
 }
 
-// open reports whether the browser is there, as far as it is known.
+// open reports whether the browser is still connected, as far as is known.
 func (s *stream) open() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err == nil
 }
 
-// liveFleet sends tiles that changed after a revision.
+// liveFleet sends the tiles that changed after a revision.
 func (d *Dashboard) liveFleet(r *http.Request, out *stream, m mapOf, rev int64) {
 	if d.board.look(r.Context()) != nil {
-		return // the browser comes again
+		return // the browser connects again
 	}
 	all := d.board.since(0)
 	shape, colours, counted := all.shape, m.legend(all.tiles), ""
@@ -159,7 +130,7 @@ func (d *Dashboard) liveFleet(r *http.Request, out *stream, m mapOf, rev int64) 
 	}
 }
 
-// counts is how many nodes of a map are in which mood, as JSON.
+// counts returns the number of nodes of a map by mood, as JSON.
 func (d *Dashboard) counts(m mapOf) string {
 	n := noCounts()
 	d.board.each(func(t *tile) {
@@ -167,12 +138,12 @@ func (d *Dashboard) counts(m mapOf) string {
 			n[t.mood()]++
 		}
 	})
-	body, _ := json.Marshal(n) // words and numbers
+	body, _ := json.Marshal(n) // strings and numbers always encode
 	return string(body)
 }
 
-// waitFor waits for news, and then for a moment more, so that what comes together is sent together. It is false
-// when the browser is gone.
+// waitFor waits for news and then a moment longer, so that changes are sent together. It returns false if the browser
+// is gone.
 func waitFor(r *http.Request, out *stream, news <-chan struct{}) bool {
 	beat := time.NewTimer(beatEvery)
 	defer beat.Stop()
@@ -191,7 +162,7 @@ func waitFor(r *http.Request, out *stream, news <-chan struct{}) bool {
 	}
 }
 
-// liveEvents says when something happened that a page shows: to a node, to a boot, or anything.
+// liveEvents sends "stale" when an event belongs to what a page shows: a node, a boot, or anything.
 func (d *Dashboard) liveEvents(r *http.Request, out *stream, q url.Values, after int64) {
 	news := d.newsOf(r, q.Get("node"), fleet.BootID(q.Get("boot")), after)
 	pause := staleEvery
@@ -208,7 +179,7 @@ func (d *Dashboard) liveEvents(r *http.Request, out *stream, q url.Values, after
 			out.send("stale", strconv.FormatInt(seq, 10), "")
 		case <-beat.C:
 			kind := "beat"
-			if q.Has("tick") { // what the page shows changes without events, too
+			if q.Has("tick") { // the page also changes without events
 				kind = "stale"
 			}
 			out.send(kind, "", "")
@@ -222,7 +193,7 @@ func (d *Dashboard) liveEvents(r *http.Request, out *stream, q url.Values, after
 	}
 }
 
-// newsOf has the number of the last event of a node or a boot, or of all, whenever there is another one.
+// newsOf returns a channel with the sequence number of the latest event of a node, a boot, or anything.
 func (d *Dashboard) newsOf(r *http.Request, node string, boot fleet.BootID, after int64) <-chan int64 {
 	news := make(chan int64, 1)
 	go func() {
@@ -232,7 +203,7 @@ func (d *Dashboard) newsOf(r *http.Request, node string, boot fleet.BootID, afte
 				return nil
 			}
 			select {
-			case <-news: // nobody took it: the newer one says it all
+			case <-news: // not read yet: replaced by the newer number
 			default:
 			}
 			news <- e.Seq

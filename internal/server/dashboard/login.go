@@ -11,19 +11,19 @@ import (
 	"pando/internal/api"
 )
 
-// loginView is what the login page shows.
+// loginView is the content of the login page.
 type loginView struct {
-	To       string // where the browser wanted to go
+	To       string // the path to go to after the login
 	Failure  string
-	Provider string // host of the OpenID provider; "": there is none
-	Away     string // where a login there begins
+	Provider string // host of the OpenID provider; "": none
+	Away     string // path where a login at the provider starts
 }
 
 func (d *Dashboard) showLogin(w http.ResponseWriter, r *http.Request) {
 	d.showLoginPage(w, r, http.StatusOK, loginView{To: local(r.URL.Query().Get("to"))})
 }
 
-// login takes a user's name and password, or an operator's token, and gives a session.
+// login checks a user's name and password, or an operator's token, and starts a session.
 func (d *Dashboard) login(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
 	to := local(r.PostFormValue("to"))
@@ -41,7 +41,7 @@ func (d *Dashboard) login(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
-// credential is what a session will stand for: a user whose password is right, or a token that is valid.
+// credential returns the digest that a session stands for: of a user whose password is right, or of a valid token.
 func (d *Dashboard) credential(r *http.Request) (digest [sha256.Size]byte, err error) {
 	if user := r.PostFormValue("user"); user != "" {
 		from, _, _ := net.SplitHostPort(r.RemoteAddr)
@@ -51,7 +51,7 @@ func (d *Dashboard) credential(r *http.Request) (digest [sha256.Size]byte, err e
 		return digest, err
 	}
 	if _, _, _, err = d.Door.Enter(r.Context(), digest); api.IsCode(err, api.Unauthorized) {
-		err = errors.New("this token is not valid here: it may have been deleted, be over, or be of another server")
+		err = errors.New("this token is not valid here: it was deleted, has expired, or is for another server")
 	}
 	return digest, err
 }
@@ -80,7 +80,7 @@ func (d *Dashboard) setCookie(w http.ResponseWriter, r *http.Request, value stri
 	)
 }
 
-// tokenDigest is the digest under which the server knows the secret of a token.
+// tokenDigest returns the digest by which the server knows a token's secret.
 func tokenDigest(token string) (digest [sha256.Size]byte, err error) {
 	secret, _, err := api.ParseToken(token)
 	if err != nil {
@@ -89,7 +89,7 @@ func tokenDigest(token string) (digest [sha256.Size]byte, err error) {
 	return sha256.Sum256([]byte(secret)), nil
 }
 
-// local is a place on this site, "/" for everything else: nobody is sent elsewhere from the login page.
+// local returns a path on this site, or "/" for anything else, so that the login page redirects to no other site.
 func local(to string) string {
 	u, err := url.Parse(to)
 	if err != nil || u.Host != "" || u.Scheme != "" || !strings.HasPrefix(u.Path, "/") ||

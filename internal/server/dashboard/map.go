@@ -15,14 +15,14 @@ import (
 	"pando/internal/output"
 )
 
-// mapOf is which nodes a map shows, by what it is divided, and what its colours mean.
+// mapOf says which nodes a map shows, how it is divided, and what its colours mean.
 type mapOf struct {
 	Select string // a node set; "": all
 	By     string // "" by group, otherwise a label
 	Colour string // "" by stage, "version"
 
 	set *fleet.Set // nil: all
-	err error      // Select cannot be understood
+	err error      // Select is not valid
 }
 
 func mapQuery(q url.Values) mapOf {
@@ -34,7 +34,7 @@ func mapQuery(q url.Values) mapOf {
 	return m
 }
 
-// Link is the address of m with one thing changed.
+// Link returns the URL of m with one parameter changed.
 func (m mapOf) Link(key, value string) string { return "/?" + m.query(key, value) }
 
 func (m mapOf) query(key, value string) string {
@@ -53,7 +53,7 @@ func (m mapOf) query(key, value string) string {
 // shows reports whether a node is on the map.
 func (m mapOf) shows(t *tile) bool { return m.err == nil && (m.set == nil || m.set.Match(t.node)) }
 
-// place is the part of the map that a node is in.
+// place returns the name of the area that a node is in.
 func (m mapOf) place(t *tile) string {
 	switch {
 	case t.node.State == fleet.Discovered:
@@ -64,7 +64,7 @@ func (m mapOf) place(t *tile) string {
 	return cmp.Or(t.node.Labels[m.By], placeNowhere)
 }
 
-// Places that are no group's and no label's.
+// Areas for nodes without a group or the label.
 const (
 	placeUnknown = "waiting to be adopted"
 	placeNowhere = "elsewhere"
@@ -73,8 +73,8 @@ const (
 // area is one part of the map.
 type area struct {
 	Name  string
-	Note  string // of a group: its image
-	Dense bool   // tiles are too many to bear names
+	Note  string // for a group: its image
+	Dense bool   // there are too many tiles to show names
 	Tiles []tileView
 }
 
@@ -82,10 +82,10 @@ type tileView struct {
 	Name, Tag, Class, Label string
 }
 
-// dense is how many tiles have room for a name each.
+// dense is the number of tiles above which they show no names.
 const dense = 400
 
-// areas draws the map.
+// areas returns the areas of the map with their tiles.
 func (m mapOf) areas(tiles []tile, notes map[string]string) []area {
 	colours := m.legend(tiles)
 	at := map[string]*area{}
@@ -116,7 +116,7 @@ func (m mapOf) areas(tiles []tile, notes map[string]string) []area {
 	return out
 }
 
-// comparePlaces puts those who wait first, and what has no place last.
+// comparePlaces orders areas: machines to adopt first, nodes without the label last.
 func comparePlaces(a, b string) int {
 	rank := func(s string) int {
 		switch s {
@@ -130,7 +130,7 @@ func comparePlaces(a, b string) int {
 	return cmp.Or(rank(a)-rank(b), strings.Compare(a, b))
 }
 
-// shorten gives tiles the end of their names, without what all of them begin with: "pc001" and "pc002" are 001 and 002.
+// shorten removes from tiles' names what all of them start with: "pc001" and "pc002" become 001 and 002.
 func shorten(tiles []tileView) {
 	common := tiles[0].Name
 	for _, t := range tiles {
@@ -156,7 +156,7 @@ func noCounts() map[mood]int {
 	return n
 }
 
-// count is how many nodes on the map are in which mood.
+// count returns the number of nodes on the map by mood.
 func (m mapOf) count(tiles []tile) map[mood]int {
 	n := noCounts()
 	for i := range tiles {
@@ -167,7 +167,7 @@ func (m mapOf) count(tiles []tile) map[mood]int {
 	return n
 }
 
-// legend gives the versions that run their colours; nil when the colours mean stages.
+// legend returns the colours of the running versions; nil if colours mean stages.
 func (m mapOf) legend(tiles []tile) *legend {
 	if m.Colour != "version" {
 		return nil
@@ -190,7 +190,7 @@ func (m mapOf) legend(tiles []tile) *legend {
 	return l
 }
 
-// patch is the tiles that changed, as the script wants them: name, class, label. nil: none that are on the map.
+// patch returns changed tiles for the script: name, class, label. It returns nil if none is on the map.
 func (m mapOf) patch(tiles []tile, colours *legend) [][3]string {
 	var out [][3]string
 	for i := range tiles {
@@ -201,18 +201,18 @@ func (m mapOf) patch(tiles []tile, colours *legend) [][3]string {
 	return out
 }
 
-// fleetView is what the map's page shows.
+// fleetView is the content of the map's page.
 type fleetView struct {
 	Map     mapOf
-	Failure string // the node set is not understood
+	Failure string // the node set is not valid
 	Counts  []moodCount
 	Total   int
 	Areas   []area
-	Keys    []string // labels that the map can be divided by
+	Keys    []string // labels by which the map can be divided
 	Legend  []versionCount
-	Failed  []api.Boot // what needs eyes
-	Others  int        // failed ones that are not listed
-	Empty   bool       // there are no nodes at all
+	Failed  []api.Boot // boots with a fault
+	Others  int        // number of such boots that are not listed
+	Empty   bool       // the site has no nodes
 }
 
 type moodCount struct {
@@ -220,7 +220,7 @@ type moodCount struct {
 	Nodes int
 }
 
-// mostFailed is how many failures stand above the map; who has more looks at the map.
+// mostFailed is how many failures are listed above the map; the map itself shows the rest.
 const mostFailed = 6
 
 func (d *Dashboard) fleetPage(r *http.Request) (view, error) {
@@ -260,11 +260,11 @@ func (d *Dashboard) fleetPage(r *http.Request) (view, error) {
 	return view{template: "fleet.html", title: "Fleet", live: live.Encode() + "&" + m.query("", ""), data: v}, nil
 }
 
-// faults are the latest boots of some nodes that have something wrong with them, and how many more there are.
+// faults returns at most `most` latest boots with a fault of some nodes, and how many more there are.
 func (d *Dashboard) faults(ctx context.Context, nodes string, most int) (boots []api.Boot, others int, err error) {
 	boots, err = d.API.FailedBoots(ctx, nodes, 0)
 	if api.IsCode(err, api.BadRequest) || api.IsCode(err, api.NotFound) {
-		return nil, 0, nil // a node set that names nobody
+		return nil, 0, nil // a node set without nodes
 	}
 	others = max(len(boots)-most, 0)
 	return boots[:len(boots)-others], others, err
@@ -280,7 +280,7 @@ func groupNote(g api.Group) string {
 	return g.Image.Short()
 }
 
-// labelKeys are the labels that some node has.
+// labelKeys returns the labels that any node has.
 func labelKeys(tiles []tile) []string {
 	keys := map[string]bool{}
 	for i := range tiles {

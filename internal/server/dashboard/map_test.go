@@ -13,7 +13,7 @@ import (
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// upNode is a node that has booted and was heard of a while ago.
+// upNode returns a node that has booted and was last seen a while ago.
 func upNode(name string, lastSeen time.Duration) api.Node {
 	return api.Node{
 		Node:    fleet.Node{Name: name, State: fleet.Adopted, Group: "lab", Seen: noon.Add(-lastSeen)},
@@ -30,7 +30,7 @@ func upNode(name string, lastSeen time.Duration) api.Node {
 	}
 }
 
-// TestTileMoods: what colour a node has, from what the API says of it and from the events that come after.
+// TestTileMoods: the mood of a node from the API's data and later events.
 func TestTileMoods(t *testing.T) {
 	for _, c := range []struct {
 		what   string
@@ -74,8 +74,8 @@ func TestTileMoods(t *testing.T) {
 	}
 }
 
-// TestAreas: the map is divided by groups or a label, those who wait come first, and tiles bear the part of the
-// name that differs.
+// TestAreas: the map is divided by groups or a label, machines to adopt come first, and tiles show the part of the name
+// that differs.
 func TestAreas(t *testing.T) {
 	var tiles []tile
 	for i := range 3 {
@@ -114,7 +114,7 @@ func TestAreas(t *testing.T) {
 	}
 }
 
-// TestStorms: boots that began together are a storm, and its page tells when the last one was up.
+// TestStorms: boots that began together are a storm, and its page says when the last one was up.
 func TestStorms(t *testing.T) {
 	var past []api.PastBoot
 	for i := range 12 {
@@ -147,8 +147,8 @@ func TestStorms(t *testing.T) {
 	}
 }
 
-// TestWaterfall: bars leave no gap, an open stage grows to the end of the scale, and what happened when the node
-// ran does not count.
+// TestWaterfall: bars leave no gap, an unfinished stage extends to the end of the scale, and events after the boot are
+// left out.
 func TestWaterfall(t *testing.T) {
 	b := api.BootDetail{Boot: api.Boot{State: trace.Up, Elapsed: 20 * time.Second}, Steps: []api.Step{
 		{
@@ -174,7 +174,7 @@ func TestWaterfall(t *testing.T) {
 	}
 }
 
-// TestWhy: what decides about a node's next boot, the nearest reason first.
+// TestWhy: what decides a node's next version, the reason with the highest priority first.
 func TestWhy(t *testing.T) {
 	groups := []api.Group{{Group: fleet.Group{Name: "lab", Image: "lab:stable", Follow: true}}}
 	for _, c := range []struct {
@@ -195,7 +195,7 @@ func TestWhy(t *testing.T) {
 	}
 }
 
-// TestLocal: the login page sends nobody elsewhere.
+// TestLocal: the login page redirects to no other site.
 func TestLocal(t *testing.T) {
 	for to, want := range map[string]string{"": "/", "/boots?by=class": "/boots?by=class", "//evil.example": "/",
 		"https://evil.example/": "/",

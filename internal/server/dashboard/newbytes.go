@@ -8,20 +8,20 @@ import (
 	"pando/internal/fleet"
 )
 
-// newBytes remembers what is new in versions: to find out, every index of an image is read.
+// newBytes caches what is new in versions: to compute it, every index of an image is read.
 type newBytes struct {
 	mu    sync.Mutex
 	known map[string]newOf // by image
 }
 
-// newOf is what is new in each version of an image, which had these.
+// newOf holds the new bytes of each version of an image. versions identifies the versions that it was computed for.
 type newOf struct {
 	versions string
 	bytes    map[fleet.Digest]int64
 }
 
-// of is how many bytes each version of an image has that no older one has. Without an answer the rest of a page is
-// still worth seeing.
+// of returns for each version of an image how many bytes are in no older version. On an error it returns nil, and the
+// page is shown without them.
 func (n *newBytes) of(ctx context.Context, client *api.Client, image api.Image) map[fleet.Digest]int64 {
 	key := ""
 	for _, v := range image.Versions {

@@ -10,25 +10,25 @@ import (
 	"pando/internal/fleet"
 )
 
-// nodeView is what a node's page shows.
+// nodeView is the content of a node's page.
 type nodeView struct {
 	Node    api.Node
 	Mood    mood
 	Label   string
-	Why     string // what decides about its next boot
+	Why     string // what decides which version its next boot gets
 	Boots   []api.Boot
 	Groups  []api.Group
 	Images  []api.Image
-	Last    api.BootDetail // the latest of them
-	Console string         // its end
+	Last    api.BootDetail // the latest of Boots
+	Console string         // the end of the latest boot's console
 	Journal journalView
 	Power   powerView
 	Keeps   []keptRow // what it keeps across boots
-	KeepsTo []string  // what its next boot does to that, and what the last one could not
-	Slow    int64     // longest of Boots in nanoseconds: the scale of their bars
+	KeepsTo []string  // pending orders about it, and orders that failed
+	Slow    int64     // duration of the longest of Boots in nanoseconds: the scale of bars
 }
 
-// boots on a node's page.
+// nodeBoots is how many boots a node's page lists.
 const nodeBoots = 12
 
 func (d *Dashboard) nodePage(r *http.Request) (view, error) {
@@ -70,19 +70,19 @@ func (d *Dashboard) nodePage(r *http.Request) (view, error) {
 		v.Journal, live = d.journalOf(r, n.Name, live)
 	}
 	if o := v.Power.Last; o != nil && !o.Done {
-		live += "&tick=1" // its end may come without an event
+		live += "&tick=1" // the end of the action may come without an event
 	}
 	return view{template: "node.html", title: n.Name, live: live, data: v}, nil
 }
 
-// consoleTail is how many lines of a console stand on a node's page.
+// consoleTail is how many lines of a console a node's page shows.
 const consoleTail = 25
 
 func lastLines(lines []string, most int) string {
 	return strings.Join(lines[max(len(lines)-most, 0):], "\n")
 }
 
-// why reports what decides which version the next boot of a node gets.
+// why says what decides which version the next boot of a node gets.
 func why(n api.Node, groups []api.Group) string {
 	switch {
 	case n.State == fleet.Discovered:
@@ -103,7 +103,7 @@ func why(n api.Node, groups []api.Group) string {
 	return "group " + n.Group + " has no image"
 }
 
-// adopt accepts a node that was discovered.
+// adopt adopts an unknown machine.
 func (d *Dashboard) adopt(r *http.Request) (string, error) {
 	a := api.NodeAdopt{Select: r.PathValue("name"), Name: r.PostFormValue("name")}
 	if g := r.PostFormValue("group"); g != "" {
@@ -123,7 +123,7 @@ func (d *Dashboard) setGroup(r *http.Request) (string, error) {
 	return d.change(r, api.NodeSet{Group: &g})
 }
 
-// setVersion gives a node a version of its own, or takes it away.
+// setVersion sets the node's own version, or removes it.
 func (d *Dashboard) setVersion(r *http.Request) (string, error) {
 	v := fleet.Ref(r.PostFormValue("version"))
 	return d.change(r, api.NodeSet{Version: &v})

@@ -18,13 +18,13 @@ import (
 	"pando/internal/openid"
 )
 
-// Provider is a place elsewhere where people log in, by OpenID Connect.
+// Provider is an OpenID Connect provider where people log in.
 type Provider interface {
-	// Host is what it is called on the login page.
+	// Host returns the provider's name for the login page.
 	Host() string
-	// Begin is the address at the provider where a browser goes to log in.
+	// Begin returns the URL at the provider where a browser logs in.
 	Begin(ctx context.Context, a openid.Attempt) (string, error)
-	// Finish takes the code with which a browser comes back from there, and answers what a session stands for.
+	// Finish exchanges the code that a browser brings back from the provider, and returns the digest for a session.
 	Finish(ctx context.Context, from, code string, a openid.Attempt) (digest [sha256.Size]byte, err error)
 }
 
@@ -36,8 +36,8 @@ const (
 	attemptRandom = 32 // bytes
 )
 
-// attemptOf is the login of a random value: what it is known by follows from that value and this site's secret, so
-// nothing is kept here.
+// attemptOf returns the login attempt of a random value. State and nonce are derived from that value and this site's
+// secret, so the server keeps nothing.
 func (d *Dashboard) attemptOf(r *http.Request, random []byte) openid.Attempt {
 	text := func(purpose string) string { return base64.RawURLEncoding.EncodeToString(d.code(purpose, random)) }
 	scheme := "http://"
@@ -52,7 +52,7 @@ func (d *Dashboard) attemptOf(r *http.Request, random []byte) openid.Attempt {
 	}
 }
 
-// beginLogin sends a browser to the provider, with a cookie by which it is known when it comes back.
+// beginLogin redirects a browser to the provider, with a cookie that identifies its attempt later.
 func (d *Dashboard) beginLogin(w http.ResponseWriter, r *http.Request) {
 	to := local(r.URL.Query().Get("to"))
 	random := make([]byte, attemptRandom)
@@ -73,8 +73,8 @@ func (d *Dashboard) beginLogin(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, away, http.StatusSeeOther)
 }
 
-// setAttempt sets the cookie of a login on its way. A browser has to send it when another site sends it here, so it
-// is lax.
+// setAttempt sets the cookie of a login attempt. SameSite is lax, because the browser must send the cookie when the
+// provider redirects it here.
 func (d *Dashboard) setAttempt(w http.ResponseWriter, r *http.Request, value string, age int) {
 	http.SetCookie(
 		w,
@@ -90,9 +90,9 @@ func (d *Dashboard) setAttempt(w http.ResponseWriter, r *http.Request, value str
 	)
 }
 
-// begun finds the login that this browser began, and where it wanted to go.
+// begun returns the login attempt that this browser started, and the path to go to afterwards.
 func (d *Dashboard) begun(r *http.Request) (a openid.Attempt, to string, err error) {
-	lost := api.NewError(api.Unauthorized, "this browser began no such login, or too long ago: log in again", "")
+	lost := api.NewError(api.Unauthorized, "this browser started no such login, or too long ago: log in again", "")
 	cookie, err := r.Cookie(attemptCookie)
 	if err != nil {
 		return a, "/", lost
@@ -111,9 +111,9 @@ func (d *Dashboard) begun(r *http.Request) (a openid.Attempt, to string, err err
 	return a, to, nil
 }
 
-// endLogin is where the provider sends a browser back to.
+// endLogin answers the request with which the provider sends a browser back.
 func (d *Dashboard) endLogin(w http.ResponseWriter, r *http.Request) {
-	d.setAttempt(w, r, "", -1) // it is good for once
+	d.setAttempt(w, r, "", -1) // an attempt can be used once
 	a, to, err := d.begun(r)
 	if err != nil {
 		d.failLogin(w, r, to, err)
@@ -140,13 +140,13 @@ func (d *Dashboard) endLogin(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	d.setCookie(w, r, d.seal(digest, d.Now().Add(sessionLife)), int(sessionLife.Seconds()))
-	// A browser that another site sent here sends the session's cookie from the next page on only, so there is a
-	// page between.
+	// After a redirect from another site, a browser sends the new session cookie only from the next page on, so this
+	// page is in between.
 	w.Header().Set("Refresh", "0;url="+to)
 	d.show(w, r, http.StatusOK, "", view{template: "welcome.html", title: "Logged in", data: to})
 }
 
-// failLogin shows the login page, which says what happened: people may have a password here as well.
+// failLogin shows the login page with the error, because people may have a password here too.
 func (d *Dashboard) failLogin(w http.ResponseWriter, r *http.Request, to string, err error) {
 	failure, status := err.Error(), http.StatusInternalServerError
 	var e *api.Error
@@ -161,7 +161,7 @@ func (d *Dashboard) failLogin(w http.ResponseWriter, r *http.Request, to string,
 	d.showLoginPage(w, r, status, loginView{To: to, Failure: failure})
 }
 
-// showLoginPage shows the login page with the button of the provider, where there is one.
+// showLoginPage shows the login page, with a button for the provider if there is one.
 func (d *Dashboard) showLoginPage(w http.ResponseWriter, r *http.Request, status int, v loginView) {
 	if d.Provider != nil {
 		v.Provider, v.Away = d.Provider.Host(), attemptPath+"?"+url.Values{"to": {v.To}}.Encode()

@@ -13,32 +13,32 @@ import (
 	"pando/internal/fleet"
 )
 
-// How long an action may take altogether, and how long a browser waits for it before it sees the node's page again,
-// on which its end appears. A node is asked for minutes, a controller for seconds.
+// Times of actions. powerAtOnce is how long a browser waits before it sees the node's page again, which shows the
+// result later. A node may take minutes, a controller takes seconds.
 const (
 	powerTime    = 5 * time.Minute
 	powerAtOnce  = 2 * time.Second
-	powerHistory = 12 * time.Hour // that the page tells of one
+	powerHistory = 12 * time.Hour // how long the page shows the last action
 )
 
-// asked are the actions that were asked for on pages, the last one of each node.
+// asked holds the last action on pages for each node.
 type asked struct {
 	mu sync.Mutex
 	of map[string]*outcome
 }
 
-// outcome is what became of an action.
+// outcome is the result of an action.
 type outcome struct {
 	Action api.PowerAction
 	By     string
 	Begun  time.Time
 	Done   bool
-	Did    string // "": there was nothing to do
+	Did    string // "": nothing had to be done
 	Failed string
 	Hint   string
 }
 
-// begin writes an action down, unless another one of the node is under way.
+// begin records an action, unless another one of the node is running.
 func (a *asked) begin(node string, o outcome) (*outcome, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -66,7 +66,7 @@ func (a *asked) end(o *outcome, did string, err error) {
 	}
 }
 
-// last is what was asked for last of a node, if that is not long ago.
+// last returns the last action of a node, if it is recent.
 func (a *asked) last(node string, now time.Time) *outcome {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -84,10 +84,10 @@ type powerView struct {
 	Last *outcome
 }
 
-// Switch reports whether something can switch the node, beside itself.
+// Switch reports whether the server can switch the node's power without the node's help.
 func (p powerView) Switch() bool { return p.Method != fleet.PowerNone && p.Problem == "" }
 
-// powerOf is what a node's page says of its power.
+// powerOf returns the part of a node's page about its power.
 func (d *Dashboard) powerOf(ctx context.Context, node string) (v powerView, err error) {
 	all, err := d.API.Power(ctx, node)
 	if len(all) == 1 {
@@ -97,19 +97,20 @@ func (d *Dashboard) powerOf(ctx context.Context, node string) (v powerView, err 
 	return v, err
 }
 
-// powerActions are what a page may ask for; harmful ones end what runs on the node.
+// powerActions are the actions that pages offer. harmfulActions end what runs on the node.
 var (
-	powerActions   = []api.PowerAction{api.PowerAnew, api.PowerReboot, api.PowerOn, api.PowerOff, api.PowerCycle}
-	harmfulActions = []api.PowerAction{api.PowerAnew, api.PowerReboot, api.PowerOff, api.PowerCycle}
+	powerActions   = []api.PowerAction{api.PowerAuto, api.PowerReboot, api.PowerOn, api.PowerOff, api.PowerCycle}
+	harmfulActions = []api.PowerAction{api.PowerAuto, api.PowerReboot, api.PowerOff, api.PowerCycle}
 )
 
-// setPower switches a node or has it boot anew. It outlives the request: who closes the page does not leave half of it.
+// setPower switches a node's power or reboots the node. The action outlives the request, so that a page that is closed
+// does not interrupt it.
 func (d *Dashboard) setPower(r *http.Request) (string, error) {
 	node, action := r.PathValue("name"), api.PowerAction(r.PostFormValue("action"))
 	if !slices.Contains(powerActions, action) {
 		return "", api.NewError(
 			api.BadRequest,
-			fmt.Sprintf("%q is none of what this page can do", action),
+			fmt.Sprintf("this page cannot do %q", action),
 			"go back and choose",
 		)
 	}

@@ -11,7 +11,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// rolloutsView is every rollout that is remembered.
+// rolloutsView is the content of the page with all recorded rollouts.
 type rolloutsView struct {
 	Live, Ended []rolloutRow
 	Groups      []api.Group
@@ -19,13 +19,13 @@ type rolloutsView struct {
 	Methods     []methodChoice
 }
 
-// methodChoice is a way in which nodes come to the new version, and what it means for them.
+// methodChoice is a boot method, and what it means for nodes.
 type methodChoice struct {
 	Method fleet.BootMethod
 	Means  string
 }
 
-// methodChoices are all ways, the one that is taken where nobody chooses first.
+// methodChoices returns all boot methods, the default first.
 func methodChoices() []methodChoice {
 	return []methodChoice{
 		{fleet.MethodReboot, "nodes restart through their firmware"},
@@ -39,7 +39,7 @@ func methodChoices() []methodChoice {
 	}
 }
 
-// rolloutRow is one rollout in one line.
+// rolloutRow is one rollout in a list.
 type rolloutRow struct {
 	api.Rollout
 	Size   int // nodes
@@ -47,7 +47,7 @@ type rolloutRow struct {
 	Parts  []phasePart
 }
 
-// phasePart is the nodes of a rollout, or of a wave, that are in phases of one kind.
+// phasePart counts the nodes of a rollout or wave in phases of one kind.
 type phasePart struct {
 	Mood  mood
 	Text  string
@@ -55,7 +55,7 @@ type phasePart struct {
 	Bar   bar
 }
 
-// phaseKinds are the phases by what they mean to somebody who looks at a bar.
+// phaseKinds groups the phases by what they mean to people.
 var phaseKinds = []struct {
 	mood   mood
 	text   string
@@ -73,7 +73,7 @@ var phaseKinds = []struct {
 	{never, "waiting", []fleet.RolloutPhase{fleet.PhaseWaiting}},
 }
 
-// phaseParts cuts a bar by phases.
+// phaseParts divides a bar by kinds of phases.
 func phaseParts(phases map[fleet.RolloutPhase]int) (parts []phasePart, nodes int) {
 	for _, n := range phases {
 		nodes += n
@@ -124,21 +124,21 @@ func (d *Dashboard) rolloutsPage(r *http.Request) (view, error) {
 	return view{template: "rollouts.html", title: "Rollouts", live: "tick=1", data: v}, nil
 }
 
-// rolloutView is one rollout.
+// rolloutView is the content of a rollout's page.
 type rolloutView struct {
 	rolloutRow
 	Mood     mood
 	WaveRows []waveRow
-	Trouble  []fleet.RolloutNode // nodes that failed, were passed over or lost
-	Busy     []fleet.RolloutNode // nodes that are under way
-	Missing  int                 // of both, that are not listed
-	Can      map[string]bool     // pause, resume, abort
+	Trouble  []fleet.RolloutNode // nodes that failed, were skipped, or became unreachable
+	Busy     []fleet.RolloutNode // nodes in progress
+	Missing  int                 // number of both that are not listed
+	Can      map[string]bool     // which of pause, resume and abort are possible
 }
 
 // waveRow is one wave.
 type waveRow struct {
 	Name   string
-	Under  bool // it is the one that is under way
+	Under  bool // the wave in progress
 	Nodes  int
 	Parts  []phasePart
 	Passed int
@@ -175,7 +175,7 @@ func (d *Dashboard) rolloutPage(r *http.Request) (view, error) {
 	return view{template: "rollout.html", title: "Rollout " + x.ID, live: follow, data: v}, nil
 }
 
-// few bounds a list, and counts what it leaves out.
+// few shortens a list, and adds what it leaves out to Missing.
 func (v *rolloutView) few(nodes []fleet.RolloutNode) []fleet.RolloutNode {
 	n := min(len(nodes), rolloutNodes)
 	v.Missing += len(nodes) - n
@@ -203,7 +203,7 @@ func rolloutMood(s fleet.RolloutState) mood {
 	return booting
 }
 
-// waveRows are the waves of a rollout, the canary first.
+// waveRows returns the waves of a rollout, the canary first.
 func waveRows(x api.Rollout) []waveRow {
 	by := map[int]map[fleet.RolloutPhase]int{}
 	last := 0
@@ -229,7 +229,7 @@ func waveRows(x api.Rollout) []waveRow {
 	return out
 }
 
-// startRollout begins a rollout as the form says, for all else with the usual plan.
+// startRollout starts a rollout with the group, image and method of the form, and defaults for the rest.
 func (d *Dashboard) startRollout(r *http.Request) (string, error) {
 	x, err := d.API.StartRollout(
 		r.Context(),
@@ -239,7 +239,7 @@ func (d *Dashboard) startRollout(r *http.Request) (string, error) {
 	return rolloutPath(x.ID), err
 }
 
-// changeRollout has an operator's verb done to a rollout.
+// changeRollout pauses, resumes or aborts a rollout.
 func (d *Dashboard) changeRollout(r *http.Request) (string, error) {
 	id := r.PathValue("id")
 	verbs := map[string]func() (api.Rollout, error){
@@ -252,7 +252,7 @@ func (d *Dashboard) changeRollout(r *http.Request) (string, error) {
 		return "", api.NewError(
 			api.NotFound,
 			"A rollout cannot be told to "+r.PathValue("verb")+".",
-			"pause, resume and abort are what it knows.",
+			"Use pause, resume or abort.",
 		)
 	}
 	_, err := do()

@@ -1,6 +1,6 @@
 package dashboard
 
-// routes is every address of the dashboard.
+// routes registers every route of the dashboard.
 func (d *Dashboard) routes() {
 	d.mux.Handle("GET /static/{name}", d.assets)
 	d.mux.HandleFunc("GET /login", d.showLogin)

@@ -17,28 +17,28 @@ import (
 	"pando/internal/fleet"
 )
 
-// sessionCookie is the cookie's name; sessionLife how long it is good for.
+// sessionCookie is the cookie's name; sessionLife is how long a session is valid.
 const (
 	sessionCookie = "pando_session"
 	sessionLife   = 12 * time.Hour
 )
 
-// session is who asks. Form is what every action's form must carry (its cross-site request forgery token).
+// session is the caller of a request. Form is the token against cross-site request forgery that every form must carry.
 type session struct {
-	Name string // of the token or user; "" where there is no login
+	Name string // of the token or user; "" without a login
 	Role fleet.Role
 	Form string
 }
 
-// Changes reports whether who asks may change something: pages have no forms for others.
+// Changes reports whether the caller may change something. Pages show forms only then.
 func (s session) Changes() bool { return s.Role.May(fleet.Operator) }
 
-// Admin reports whether who asks may see who may do what.
+// Admin reports whether the caller may see users, tokens and the audit log.
 func (s session) Admin() bool { return s.Role.May(fleet.Admin) }
 
 type sessionKey struct{}
 
-// code is a MAC that only this site can make, for one purpose.
+// code returns a MAC of data by this site's secret, for one purpose.
 func (d *Dashboard) code(purpose string, data []byte) []byte {
 	m := hmac.New(sha256.New, d.Secret)
 	m.Write([]byte("pando dashboard " + purpose + " v1\x00"))
@@ -46,10 +46,10 @@ func (d *Dashboard) code(purpose string, data []byte) []byte {
 	return m.Sum(nil)
 }
 
-// sessionNonce is how many bytes of a cookie make it another one than the last.
+// sessionNonce is the number of random bytes that make each cookie unique.
 const sessionNonce = 8
 
-// seal makes a cookie's value: digest of the token, end of the session, random bytes, code of all.
+// seal returns a cookie's value: digest of the token or user, end of the session, random bytes, and a MAC of these.
 func (d *Dashboard) seal(digest [sha256.Size]byte, until time.Time) string {
 	b := binary.BigEndian.AppendUint64(digest[:], uint64(until.Unix()))
 	b = append(b, make([]byte, sessionNonce)...)
@@ -57,7 +57,7 @@ func (d *Dashboard) seal(digest [sha256.Size]byte, until time.Time) string {
 	return base64.RawURLEncoding.EncodeToString(append(b, d.code("session", b)...))
 }
 
-// unseal is the inverse of seal; it does not look whether the token is still valid.
+// unseal is the inverse of seal. It does not check whether the token or user still exists.
 func (d *Dashboard) unseal(value string) (digest [sha256.Size]byte, ok bool) {
 	raw, err := base64.RawURLEncoding.DecodeString(value)
 	const body = sha256.Size + 8 + sessionNonce
@@ -68,12 +68,12 @@ func (d *Dashboard) unseal(value string) (digest [sha256.Size]byte, ok bool) {
 	return [sha256.Size]byte(raw), d.Now().Before(until)
 }
 
-// formOf is the form token of a session.
+// formOf returns the form token of a session.
 func (d *Dashboard) formOf(cookie string) string {
 	return base64.RawURLEncoding.EncodeToString(d.code("form", []byte(cookie)))
 }
 
-// operator lets a request through that has a session. Who has none is asked to log in.
+// operator passes only requests with a session on to h, and sends the others to the login.
 func (d *Dashboard) operator(h http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = r.WithContext(api.WithRemote(r.Context(), r.RemoteAddr))
@@ -99,7 +99,7 @@ func (d *Dashboard) operator(h http.HandlerFunc) http.Handler {
 	})
 }
 
-// enter finds the session of a request, and its operator.
+// enter returns the session of a request, and a context with its caller.
 func (d *Dashboard) enter(r *http.Request) (context.Context, session, error) {
 	cookie, err := r.Cookie(sessionCookie)
 	if err != nil {
@@ -120,7 +120,8 @@ func (d *Dashboard) enter(r *http.Request) (context.Context, session, error) {
 	return ctx, session{Name: name, Role: role, Form: d.formOf(cookie.Value)}, err
 }
 
-// askLogin sends a browser to the login page. What asks for a part of a page, or for a stream, is told in a status.
+// askLogin redirects a browser to the login page. A request for a part of a page or for a stream gets status 401
+// instead.
 func (d *Dashboard) askLogin(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet || !strings.Contains(r.Header.Get("Accept"), "text/html") ||
 		r.Header.Get("X-Part") != "" {
@@ -130,13 +131,13 @@ func (d *Dashboard) askLogin(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/login?"+url.Values{"to": {r.URL.RequestURI()}}.Encode(), http.StatusSeeOther)
 }
 
-// checkForm refuses an action whose form this session did not get from here.
+// checkForm refuses an action whose form was not made for this session.
 func (d *Dashboard) checkForm(r *http.Request) error {
 	s, _ := r.Context().Value(sessionKey{}).(session)
 	if !hmac.Equal([]byte(r.PostFormValue("form")), []byte(s.Form)) {
 		return api.NewError(
 			api.Conflict,
-			"this form is of another session",
+			"this form belongs to another session",
 			"go back, load the page again, and repeat it",
 		)
 	}

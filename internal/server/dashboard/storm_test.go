@@ -10,8 +10,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// TestCurvesKeepSums: samples of any width, that begin before the storm or go on after it, are drawn with the bytes
-// that fall into it, each server for itself, and the table has the same rates.
+// TestCurvesKeepSums: of samples of any width, also across the storm's limits, the bytes inside the storm are drawn,
+// for each server separately, and the table has the same rates.
 func TestCurvesKeepSums(t *testing.T) {
 	began := time.Date(2026, 11, 22, 12, 0, 0, 700e6, time.UTC)
 	at := began.Truncate(time.Second)
@@ -51,8 +51,8 @@ func TestCurvesKeepSums(t *testing.T) {
 	}
 }
 
-// storm of n nodes in some places, each of which took from the server and from the one before it, and the last from
-// one that was up.
+// fedStorm returns a storm of n nodes in some places. Each node received from the server and from the node before it,
+// and the last one from a node that was up already.
 func fedStorm(n, places int) (told []api.Feeding, boots []api.PastBoot) {
 	name := func(i int) string { return fmt.Sprintf("pc%05d", i) }
 	for i := range n {
@@ -74,8 +74,8 @@ func fedStorm(n, places int) (told []api.Feeding, boots []api.PastBoot) {
 	return append(told, api.Feeding{Boot: "another", Node: "x"}), boots
 }
 
-// TestWhoFedWhom: what was taken is what was given, near and far are told apart, and a picture of ten thousand
-// nodes is one that can be sent.
+// TestWhoFedWhom: received bytes equal sent bytes, those within a place are separate, and the picture of ten thousand
+// nodes is small enough to send.
 func TestWhoFedWhom(t *testing.T) {
 	v := newFeed(fedStorm(8, 2))
 	if v.Boots != 8 || v.Best == nil || v.Best.Gave != 3000 || len(v.Places) != 2 || v.Matrix == nil ||

@@ -12,12 +12,12 @@ import (
 	"pando/internal/trace"
 )
 
-// swarmView tells who fed whom, as far as nodes count it.
+// swarmView is the content of the swarm's page: where nodes got their bytes from, as they report it.
 type swarmView struct {
-	Sources []source // of all latest boots
-	Root    []source // the same without kernel and initramfs: what the swarm can help with
+	Sources []source // of the latest boots of all nodes
+	Root    []source // the same without kernel and initramfs: what the swarm can carry
 	Groups  []swarmGroup
-	Nodes   []swarmNode // those whose reads waited, or that refused bytes, the worst first
+	Nodes   []swarmNode // nodes whose reads waited or that rejected bytes, the worst first
 	Loads   api.Loads
 	Boots   int
 }
@@ -97,7 +97,7 @@ func (d *Dashboard) swarmPage(r *http.Request) (view, error) {
 	return view{template: "swarm.html", title: "Swarm", live: "tick=1", data: v}, nil
 }
 
-// bytesOf is what a node received: its own last word goes before that of its boot.
+// bytesOf returns the bytes that a node received. Its last status counts if it reports more than its boot did.
 func bytesOf(n api.Node) map[string]int64 {
 	out := map[string]int64{}
 	addBytes(out, n.Boot.Bytes)
@@ -115,7 +115,7 @@ func addBytes(to, from map[string]int64) {
 	}
 }
 
-// rootBytes leaves out what is sent before there is a root.
+// rootBytes returns bytes without those that are sent before there is a root.
 func rootBytes(bytes map[string]int64) map[string]int64 {
 	out := map[string]int64{}
 	addBytes(out, bytes)

@@ -12,7 +12,7 @@ import (
 	"pando/internal/trace"
 )
 
-// pageFuncs is what templates can say.
+// pageFuncs returns the functions that templates can call.
 func pageFuncs() template.FuncMap {
 	return template.FuncMap{
 		"span": span, "size": size, "rate": rate, "ago": ago, "clock": clock, "stamp": stamp, "short": short,
@@ -29,7 +29,7 @@ func pageFuncs() template.FuncMap {
 	}
 }
 
-// size is a number of bytes in three digits, in powers of ten, as networks count.
+// size returns a number of bytes in three digits, with decimal units.
 func size(n int64) string {
 	if n < 1000 {
 		return fmt.Sprintf("%d B", n)
@@ -45,7 +45,7 @@ func size(n int64) string {
 	return fmt.Sprintf("%.0f\u00a0%cB", f, units[i])
 }
 
-// rate is bytes a second as people name links: in bits.
+// rate returns bytes a second as bits a second, the way people name links.
 func rate(bytes int64) string {
 	switch bits := bytes * 8; {
 	case bits >= 1e9:
@@ -55,7 +55,7 @@ func rate(bytes int64) string {
 	}
 }
 
-// span is a duration for people: 42 ms, 12.3 s, 3 m 05 s, 2 h 04 m, 3 d 02 h. The spaces do not break.
+// span returns a duration for people: 42 ms, 12.3 s, 3 m 05 s, 2 h 04 m, 3 d 02 h. The spaces do not break.
 func span(d time.Duration) string {
 	text := ""
 	switch {
@@ -75,7 +75,7 @@ func span(d time.Duration) string {
 	return strings.ReplaceAll(text, " ", "\u00a0")
 }
 
-// ago is how long before now t was.
+// ago returns how long before now t was.
 func ago(now, t time.Time) string {
 	if t.IsZero() {
 		return "never"
@@ -94,7 +94,7 @@ func ago(now, t time.Time) string {
 	return fmt.Sprintf("%d\u00a0days ago", d/(24*time.Hour))
 }
 
-// clock is a moment in the server's time zone.
+// clock returns a time in the server's time zone.
 func clock(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -102,10 +102,10 @@ func clock(t time.Time) string {
 	return t.Local().Format("2006-01-02 15:04:05")
 }
 
-// stamp is a moment for programs.
+// stamp returns a time for programs.
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// short is a digest as people tell it from others.
+// short returns a digest shortened for people.
 func short(d fleet.Digest) string {
 	if d == "" {
 		return ""
@@ -113,7 +113,7 @@ func short(d fleet.Digest) string {
 	return d.Short()
 }
 
-// chance is a probability for people.
+// chance returns a probability for people.
 func chance(p float64) string {
 	if p < 0.001 {
 		return "<0.001"
@@ -121,7 +121,7 @@ func chance(p float64) string {
 	return fmt.Sprintf("%.3f", p)
 }
 
-// shortRef is a version of an image as people tell it from others.
+// shortRef returns an image reference with its digest shortened for people.
 func shortRef(ref string) string {
 	name, digest, ok := strings.Cut(ref, "@")
 	if !ok {
@@ -130,7 +130,7 @@ func shortRef(ref string) string {
 	return name + " " + fleet.Digest(digest).Short()
 }
 
-// elapsed is the time of a boot as who looks on sees it: it counts while the boot is on its way.
+// elapsed returns the time of a boot. For an unfinished boot it is the time until now.
 func elapsed(b api.Boot, now time.Time) time.Duration {
 	if b.State == trace.Booting || b.State == trace.Failed {
 		return max(b.Elapsed, now.Sub(b.Started))
@@ -138,17 +138,17 @@ func elapsed(b api.Boot, now time.Time) time.Duration {
 	return b.Elapsed
 }
 
-// source is where bytes came from, and how much of all that is.
+// source is where bytes came from, and their share.
 type source struct {
 	Name  string // class of the style sheet
 	Text  string
 	Bytes int64
 	Share float64 // 0 to 1
-	Start float64 // sum of the shares before it
+	Start float64 // sum of the shares of earlier sources
 }
 
-// sourceTexts are the sources, in the order in which they are shown. What a node counts besides ("pack", "cache",
-// "zero") is how reads were answered, not what was received.
+// sourceTexts are the sources in the order of their display. A node's other counts ("pack", "cache", "zero") say how
+// reads were answered, not what was received.
 var sourceTexts = []source{
 	{
 		Name: trace.SourceK,
@@ -157,7 +157,7 @@ var sourceTexts = []source{
 	{Name: "disk", Text: "its own disk"}, {Name: "ram", Text: "its own memory"},
 }
 
-// sources sorts received bytes by where they came from.
+// sources returns received bytes by source.
 func sources(bytes map[string]int64) []source {
 	var out []source
 	var sum int64
@@ -176,7 +176,7 @@ func sources(bytes map[string]int64) []source {
 	return out
 }
 
-// share is a part in percent.
+// share returns a share in percent.
 func share(f float64) string {
 	if f > 0 && f < 0.01 {
 		return "<1\u00a0%"
@@ -184,7 +184,7 @@ func share(f float64) string {
 	return fmt.Sprintf("%.0f\u00a0%%", f*100)
 }
 
-// word is a mood for people.
+// word returns a mood for people.
 func word(m mood) string {
 	switch m {
 	case discovered:
@@ -195,7 +195,7 @@ func word(m mood) string {
 	return string(m)
 }
 
-// plural is "1 node", "2 nodes".
+// plural returns "1 node" or "2 nodes".
 func plural(n int, one string) string {
 	if n == 1 {
 		return "1\u00a0" + one
@@ -203,7 +203,7 @@ func plural(n int, one string) string {
 	return fmt.Sprintf("%d\u00a0%ss", n, one)
 }
 
-// faultAt is where a boot has its fault: the stage or, of one that is up, its state.
+// faultAt returns where a boot has its fault: the stage, or the state "degraded" for failed units.
 func faultAt(f *api.Fault) string {
 	if f.Kind == trace.UnitsFailed {
 		return string(trace.Degraded)
@@ -211,7 +211,7 @@ func faultAt(f *api.Fault) string {
 	return string(f.Stage)
 }
 
-// stageText reports what happens in a stage.
+// stageText says what happens in a stage.
 func stageText(s trace.Stage) string { return stageTexts[s] }
 
 var stageTexts = map[trace.Stage]string{

@@ -10,38 +10,38 @@ import (
 	"pando/internal/trace"
 )
 
-// mood is the one word that a tile's colour stands for.
+// mood is the state of a node that the colour of its tile shows.
 type mood string
 
-// The moods, in the order in which people want to hear of them.
+// The moods, the most urgent first.
 const (
 	failed     mood = "failed"
-	silent     mood = "silent"   // booted, and not heard of since
-	degraded   mood = "degraded" // booted, and units failed
+	silent     mood = "silent"   // booted, and not seen for a while
+	degraded   mood = "degraded" // booted, with failed units
 	booting    mood = "booting"
 	discovered mood = "discovered"
 	booted     mood = "booted"
 	down       mood = "down"
-	never      mood = "never" // adopted, and has not booted yet
+	never      mood = "never" // adopted, not booted yet
 )
 
-// moods is every mood, those that need eyes first.
+// moods lists every mood, the most urgent first.
 var moods = [...]mood{failed, silent, degraded, booting, discovered, booted, down, never}
 
 // tile is one node on the map.
 type tile struct {
 	node    fleet.Node
 	boot    fleet.BootID
-	fold    trace.Progress // of its latest boot; State "" when it never booted
-	state   trace.State    // of that boot, as the API said or an event since
+	fold    trace.Progress // of its latest boot; State "" if it never booted
+	state   trace.State    // of that boot, from the API or a later event
 	seen    time.Time
 	running fleet.Digest
 	desired fleet.Digest
 
-	rev int64 // of the board, when the tile changed last
+	rev int64 // revision of the board at the tile's last change
 }
 
-// newTile takes over what the API says of a node.
+// newTile returns the tile of a node of the API.
 func newTile(n api.Node) tile {
 	t := tile{node: n.Node, seen: n.Seen, running: n.Running, desired: n.Desired}
 	if b := n.Boot; b != nil {
@@ -67,10 +67,10 @@ func newTile(n api.Node) tile {
 	return t
 }
 
-// apply folds an event of this node in.
+// apply updates the tile by an event of its node.
 func (t *tile) apply(e trace.Event) {
 	if e.Boot == "" || e.Boot != t.boot && e.Time.Before(t.fold.Started) {
-		return // of a boot that is over
+		return // an event of an earlier boot
 	}
 	if e.Boot != t.boot {
 		t.boot, t.fold, t.running = e.Boot, trace.Progress{}, ""
@@ -78,15 +78,15 @@ func (t *tile) apply(e trace.Event) {
 	was := t.fold.State
 	t.fold.Apply(e)
 	if t.fold.State != was || t.state == trace.Silent {
-		t.state = t.fold.State // what the API makes of it is seen when the fleet is read again
+		t.state = t.fold.State // the API's state replaces this when the fleet is read again
 	}
-	t.fold.Bytes = nil // the map does not show them
+	t.fold.Bytes = nil // the map does not show bytes
 	if e.Time.After(t.seen) {
 		t.seen = e.Time
 	}
 }
 
-// mood is what the tile's colour tells.
+// mood returns the tile's mood.
 func (t *tile) mood() mood {
 	switch {
 	case t.node.State == fleet.Discovered:
@@ -100,7 +100,7 @@ func (t *tile) mood() mood {
 // drift reports whether a reboot would change what the node runs.
 func (t *tile) drift() bool { return t.running != "" && t.desired != "" && t.running != t.desired }
 
-// label is the tile in words: for the pointer that rests on it, and for who listens.
+// label describes the tile in words, for the pointer's text and for screen readers.
 func (t *tile) label() string {
 	m := t.mood()
 	text := t.node.Name + ": " + word(m)
@@ -125,11 +125,10 @@ func (t *tile) label() string {
 	return text
 }
 
-// steps is how many stages there are until booted.
+// steps is the number of stages until booted.
 var steps = trace.Rank(trace.Booted)
 
-// class is what the style sheet makes the tile's looks of: its mood, how far it is filled (p0 to p15), and whether
-// it drifts.
+// class returns the tile's classes of the style sheet: its mood, how far it is filled (p0 to p15), and drift.
 func (t *tile) class(versions *legend) string {
 	m := t.mood()
 	c := "t " + string(m)
@@ -145,7 +144,7 @@ func (t *tile) class(versions *legend) string {
 	return c
 }
 
-// legend gives versions colours, the most used first; beyond the sixth they share one.
+// legend gives versions their colours, the most used first. From the seventh on they share one.
 type legend struct {
 	versions []versionCount
 	place    map[fleet.Digest]int

@@ -9,13 +9,13 @@ import (
 	"pando/internal/registry"
 )
 
-// How often housekeeping runs, and how long the lease of a machine that does not come back is remembered.
+// How often housekeeping runs, and how long the expired lease of a machine is kept.
 const (
 	every     = time.Hour
 	leaseKept = 90 * 24 * time.Hour
 )
 
-// Housekeeping forgets what is of no use any more, and does the tasks of others, until ctx ends.
+// Housekeeping deletes old leases and runs the given tasks every hour until ctx ends.
 func Housekeeping(
 	ctx context.Context,
 	reg *registry.Registry,
@@ -32,12 +32,12 @@ func Housekeeping(
 		case <-t.C:
 		}
 		if err := once(ctx, reg, now(), tasks); err != nil && ctx.Err() == nil {
-			log.Error("housekeeping", "err", err)
+			log.Error("housekeeping failed", "err", err)
 		}
 	}
 }
 
-// once does all of it; what fails keeps nothing else from being done.
+// once runs everything once. A failure does not stop the rest.
 func once(ctx context.Context, reg *registry.Registry, now time.Time, tasks []func(context.Context) error) error {
 	err := reg.UpdateReserved(ctx, func(tx *registry.Tx) error {
 		_, err := tx.DeleteExpired(now.Add(-leaseKept))

@@ -12,8 +12,7 @@ import (
 	"pando/internal/registry"
 )
 
-// TestHousekeeping: leases are remembered for 90 days after they expired, and a task that fails keeps none from its
-// turn.
+// TestHousekeeping: leases are kept for 90 days after they expired, and a task that fails does not stop the others.
 func TestHousekeeping(t *testing.T) {
 	reg, err := registry.Open(t.Context(), registry.Options{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {

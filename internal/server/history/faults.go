@@ -17,46 +17,46 @@ import (
 	"pando/internal/trace"
 )
 
-// Bounds of the search for faulty boots.
+// Limits of the search for faulty boots.
 const (
-	// boots whose events are read: where more fail, all have one reason
+	// events are read of at most this many boots: if more fail, they fail for one reason
 	faultsMost  = 1000
 	habitsEvery = time.Minute // how often the usual times of boots are computed
-	habitsOf    = 300         // from so many of the latest boots
-	listEvery   = time.Second // for all browsers together; and at most 1/listPart of the time
+	habitsOf    = 300         // computed from this many of the latest boots
+	listEvery   = time.Second // for all browsers together; the search takes at most 1/listPart of the time
 	listPart    = 10
 )
 
-// Faults tells how boots are, and finds those that have something wrong with them.
+// Faults determines the state of boots, and finds boots that have a fault.
 type Faults struct {
 	registry *registry.Registry
-	seen     func(fleet.Node) time.Time // the last sign of life of a node
-	started  time.Time                  // of this server, which has heard of nobody before
+	seen     func(fleet.Node) time.Time // when a node was last seen
+	started  time.Time                  // start of this server, which has not seen any node before
 	now      func() time.Time
 
 	mu     sync.Mutex
 	looked time.Time
 	habits map[string]map[trace.Stage]time.Duration // by group
 
-	listing sync.Mutex // one caller looks, the others wait for its result
+	listing sync.Mutex // one caller searches, the others wait for its result
 	listed  time.Time
-	took    time.Duration // by the last look
+	took    time.Duration // duration of the last search
 	found   []api.Boot
 }
 
-// NewFaults returns a Faults.
+// NewFaults returns a Faults. seen returns when a node was last seen.
 func NewFaults(reg *registry.Registry, seen func(fleet.Node) time.Time, now func() time.Time) *Faults {
 	return &Faults{registry: reg, seen: seen, started: now(), now: now}
 }
 
-// State is how the latest boot of a node is, in one word: whatever shows boots or nodes, or counts them, takes it from
-// here. The node is the zero Node for a machine that nobody adopted.
+// State returns the state of a node's latest boot. All code that shows or counts boots or nodes takes the state from
+// here. n is the zero Node for a machine that is not adopted.
 func (f *Faults) State(ctx context.Context, n fleet.Node, p registry.Progress) (trace.State, error) {
 	facts, err := f.facts(ctx, n, p)
 	return p.StateAt(facts, f.now()), err
 }
 
-// facts are what is known of a node's latest boot besides its events.
+// facts returns what determines the state of a node's latest boot besides its events.
 func (f *Faults) facts(ctx context.Context, n fleet.Node, p registry.Progress) (facts trace.Facts, err error) {
 	facts.FailedUnits = failedUnits(p)
 	if facts.Seen = f.seen(n); facts.Seen.Before(f.started) {
@@ -66,14 +66,14 @@ func (f *Faults) facts(ctx context.Context, n fleet.Node, p registry.Progress) (
 	return facts, err
 }
 
-// Forget makes the next List look at all boots again.
+// Forget makes the next List search all boots again.
 func (f *Faults) Forget() {
 	f.listing.Lock()
 	defer f.listing.Unlock()
 	f.found = nil
 }
 
-// usual returns how long the stages of a group's boots take.
+// usual returns how long each stage usually takes in boots of a group.
 func (f *Faults) usual(ctx context.Context, group string) (map[trace.Stage]time.Duration, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -133,9 +133,9 @@ func (f *Faults) node(ctx context.Context, name string) (n fleet.Node, err error
 	return n, err
 }
 
-// failedUnits are those that a node has told.
+// failedUnits returns the failed systemd units in a node's last status.
 func failedUnits(p registry.Progress) []string {
-	if !bytes.Contains(p.Status, []byte(`"failed":[`)) { // most have none, and a fleet's status is much to read
+	if !bytes.Contains(p.Status, []byte(`"failed":[`)) { // most have none: saves decoding
 		return nil
 	}
 	var st api.NodeStatus
@@ -145,12 +145,13 @@ func failedUnits(p registry.Progress) []string {
 	return st.Systemd.Failed
 }
 
-// List returns the latest boots of some nodes, or of all (nil), that have a fault, the newest fault first.
+// List returns the latest boots that have a fault, the newest fault first. wanted limits them to these nodes; nil means
+// all.
 func (f *Faults) List(ctx context.Context, wanted map[string]bool) ([]api.Boot, error) {
 	f.listing.Lock()
 	defer f.listing.Unlock()
 	if now := time.Now(); f.found == nil || now.Sub(f.listed) >= max(listEvery, listPart*f.took) {
-		found, err := f.all(registry.Whole(ctx)) // which answers others too
+		found, err := f.all(registry.Whole(ctx)) // the result also serves callers with other limits
 		if err != nil {
 			return []api.Boot{}, err
 		}
@@ -165,7 +166,7 @@ func (f *Faults) List(ctx context.Context, wanted map[string]bool) ([]api.Boot, 
 	return out, nil
 }
 
-// all looks at the latest boots of all nodes.
+// all searches the latest boots of all nodes.
 func (f *Faults) all(ctx context.Context) ([]api.Boot, error) {
 	var boots map[string]registry.Boot
 	nodes := map[string]fleet.Node{}

@@ -14,8 +14,8 @@ import (
 	"pando/internal/trace"
 )
 
-// Recorder writes the history of boots from the stream of events. It is some events behind, so that no boot waits for
-// it.
+// Recorder writes the history of boots from the stream of events. It works after the events are recorded, so that no
+// boot waits for it.
 type Recorder struct {
 	registry *registry.Registry
 	log      *slog.Logger
@@ -26,10 +26,10 @@ func NewRecorder(reg *registry.Registry, log *slog.Logger) *Recorder {
 	return &Recorder{registry: reg, log: log}
 }
 
-// historyBatch is how many events are read together: a boot storm has thousands in a second, of the same boots.
+// historyBatch is how many events are read at once: a boot storm has thousands a second, of the same boots.
 const historyBatch = 1000
 
-// historyBytes bounds what these have together.
+// historyBytes limits the size of these events together.
 const historyBytes = 4 << 20
 
 // Run keeps the history up to date until the registry closes or ctx ends.
@@ -40,10 +40,10 @@ func (h *Recorder) Run(ctx context.Context) error {
 	}
 	news := make(chan struct{}, 1)
 	go func() {
-		_ = h.registry.Follow(ctx, h.registry.Last(), func(trace.Event) error { // ends with ctx
+		_ = h.registry.Follow(ctx, h.registry.Last(), func(trace.Event) error { // it ends with ctx
 			select {
 			case news <- struct{}{}:
-			default: // Run will look
+			default: // Run is woken already
 			}
 			return nil
 		})
@@ -54,7 +54,7 @@ func (h *Recorder) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err != nil { // it is tried again at the next event
+		if err != nil { // the next event makes Run try again
 			h.log.Error("history of boots cannot be recorded", "err", err)
 		}
 		if next > seq {
@@ -72,7 +72,7 @@ func (h *Recorder) Run(ctx context.Context) error {
 	}
 }
 
-// catchUp records the boots of the next events.
+// catchUp records the boots of the events after seq and returns the last sequence number that it has read.
 func (h *Recorder) catchUp(ctx context.Context, seq int64) (int64, error) {
 	events, err := h.registry.Events(ctx, registry.EventFilter{After: seq, Limit: historyBatch, Bytes: historyBytes})
 	if err != nil || len(events) == 0 {
@@ -87,7 +87,7 @@ func (h *Recorder) catchUp(ctx context.Context, seq int64) (int64, error) {
 		done[e.Boot] = true
 		b, err := h.past(ctx, e.Boot)
 		if errors.Is(err, registry.ErrNotFound) {
-			continue // forgotten meanwhile
+			continue // the boot was deleted meanwhile
 		}
 		if err != nil {
 			return seq, err
@@ -98,7 +98,8 @@ func (h *Recorder) catchUp(ctx context.Context, seq int64) (int64, error) {
 	return last, h.registry.PutHistory(ctx, last, boots...)
 }
 
-// worthHistory reports whether an event changes a boot's line: it got its script, it failed, it is up, it shuts down.
+// worthHistory reports whether an event changes a boot's entry in the history: it got its script, registered, failed,
+// booted, or shut down.
 func worthHistory(e trace.Event) bool {
 	if e.Boot == "" || e.Node == "" {
 		return false
@@ -109,7 +110,7 @@ func worthHistory(e trace.Event) bool {
 				e.Stage == trace.Booted || e.Stage == trace.Shutdown)
 }
 
-// past returns the line of a boot.
+// past returns the history entry of a boot.
 func (h *Recorder) past(ctx context.Context, id fleet.BootID) (registry.PastBoot, error) {
 	var b registry.Boot
 	var n fleet.Node
@@ -159,7 +160,7 @@ func (h *Recorder) past(ctx context.Context, id fleet.BootID) (registry.PastBoot
 	return out, nil
 }
 
-// pastView is the API view of a line of the history.
+// pastView converts a history entry for the API.
 func pastView(b registry.PastBoot) api.PastBoot {
 	ends := make(map[trace.Stage]time.Duration, len(b.Ends))
 	for s, d := range b.Ends {
@@ -183,13 +184,13 @@ func pastView(b registry.PastBoot) api.PastBoot {
 	}
 }
 
-// historyKey returns what a boot counts for in figures by group, version, class, firmware or node.
+// historyKey returns the group, version, class, firmware or node under which figures count a boot.
 func historyKey(b registry.PastBoot, by string) string {
 	switch by {
 	case "group":
 		return b.Group
 	case "version":
-		name, _, _, _ := b.Image.Split() // an image that was named wrongly has booted nothing
+		name, _, _, _ := b.Image.Split() // a boot whose image name is not valid never booted
 		return cmp.Or(name, "?") + "@" + b.Version.Short()
 	case "class":
 		return cmp.Or(b.Class, "unknown")

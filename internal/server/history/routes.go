@@ -13,13 +13,13 @@ import (
 	"pando/internal/trace"
 )
 
-// API answers requests about the boots of the past.
+// API answers requests about past boots.
 type API struct{ registry *registry.Registry }
 
 // NewAPI returns the API of the history in a registry.
 func NewAPI(reg *registry.Registry) *API { return &API{reg} }
 
-// Routes are the routes of the history.
+// Routes returns the routes of the history.
 func (a *API) Routes() []httpapi.Route {
 	return []httpapi.Route{
 		httpapi.NewRoute("GET", "/v1/history", httpapi.JSON(a.listHistory)),
@@ -30,13 +30,13 @@ func (a *API) Routes() []httpapi.Route {
 	}
 }
 
-// maxBoots bounds the boots in an answer.
+// maxBoots limits the boots in an answer.
 const maxBoots = 10_000
 
-// defaultHistory is how many boots of the past an answer has, unless it was asked for more.
+// defaultHistory is how many past boots an answer holds unless the request says otherwise.
 const defaultHistory = 1000
 
-// historyFilter reads what selects boots of the past.
+// historyFilter parses the parameters that select past boots.
 func (a *API) historyFilter(r *http.Request) (f registry.HistoryFilter, err error) {
 	q := r.URL.Query()
 	f.Group, f.Class = q.Get("group"), q.Get("class")
@@ -63,7 +63,7 @@ func (a *API) historyFilter(r *http.Request) (f registry.HistoryFilter, err erro
 	return f, err
 }
 
-// listHistory answers boots of the past.
+// listHistory answers GET /v1/history: past boots.
 func (a *API) listHistory(r *http.Request) (any, error) {
 	boots, err := a.history(r)
 	if err != nil {
@@ -103,7 +103,7 @@ func (a *API) history(r *http.Request) ([]registry.PastBoot, error) {
 	return boots[:min(len(boots), limit)], err
 }
 
-// bootFigures answers how long boots took, by what was asked.
+// bootFigures answers GET /v1/history/figures: how long boots took, by the requested key.
 func (a *API) bootFigures(r *http.Request) (any, error) {
 	by := r.URL.Query().Get("by")
 	if !slices.Contains([]string{"", "group", "version", "class", "firmware", "node"}, by) {
@@ -140,7 +140,7 @@ func figuresView(name string, f trace.Figures, failures int) api.Figures {
 	return api.Figures{Name: name, Boots: f.Count, Failures: failures, P50: f.P50, P95: f.P95, Max: f.Max}
 }
 
-// compareBoots answers how boots of two versions differ, and whether that is more than noise.
+// compareBoots answers GET /v1/history/compare: how boots of two versions differ, and whether that is more than chance.
 func (a *API) compareBoots(r *http.Request) (any, error) {
 	var out api.BootComparison
 	var err error
@@ -163,7 +163,7 @@ func (a *API) compareBoots(r *http.Request) (any, error) {
 	return out, nil
 }
 
-// comparedBoots are the booted ones of a version, of the hardware class that was asked for.
+// comparedBoots returns the successful boots of a version, of the requested hardware class.
 func (a *API) comparedBoots(r *http.Request, parameter string) (api.ComparedBoots, []trace.Ends, error) {
 	ref, v, err := fleetview.VersionParam(r, a.registry, parameter, "")
 	if err != nil {

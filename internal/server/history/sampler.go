@@ -14,31 +14,31 @@ import (
 	"pando/internal/registry"
 )
 
-// Samples are taken each second while nodes are sent more than their signs of life need, and for a while after. Some
-// are recorded together.
+// A sample is taken each second while nodes receive more than their heartbeats need, and for a while after. Several are
+// recorded together.
 const (
 	sampleEvery = time.Second
-	sampleLeast = 64 << 10 // bytes in a second
+	sampleLeast = 64 << 10 // bytes a second
 	sampleAfter = 15 * time.Second
 	sampleBatch = 5
 )
 
-// Sampler records what this server moves while nodes boot.
+// Sampler records the server's traffic while nodes boot: bytes sent, and bytes read from and written to disk.
 type Sampler struct {
 	registry *registry.Registry
 	sent     *atomic.Int64
 	now      func() time.Time
 	log      *slog.Logger
 
-	least int64 // bytes in a second that begin a series
+	least int64 // bytes a second that start a series
 	name  string
 	last  moved
-	busy  time.Time // when nodes were sent something last
+	busy  time.Time // when the server last sent that much
 	batch []registry.Sample
 }
 
-// NewSampler returns a Sampler. sent counts the bytes to nodes. least is how many bytes in a second begin a series of
-// samples, 0: more than signs of life need.
+// NewSampler returns a Sampler. sent counts the bytes sent to nodes. least is how many bytes a second start a series of
+// samples; 0: more than heartbeats need.
 func NewSampler(
 	reg *registry.Registry,
 	sent *atomic.Int64,
@@ -52,7 +52,7 @@ func NewSampler(
 	return &Sampler{registry: reg, sent: sent, least: least, now: now, log: log}
 }
 
-// moved are the counters of bytes.
+// moved holds counters of bytes.
 type moved struct{ sent, read, written int64 }
 
 // Run samples until ctx ends.
@@ -75,7 +75,7 @@ func (s *Sampler) Run(ctx context.Context) error {
 	}
 }
 
-// step takes a sample if nodes are being sent something, and returns those that are to be recorded now.
+// step takes a sample while nodes receive data, and returns the samples that must be recorded now.
 func (s *Sampler) step(now time.Time, m moved) (full []registry.Sample) {
 	d := moved{m.sent - s.last.sent, m.read - s.last.read, m.written - s.last.written}
 	s.last = m
@@ -102,7 +102,7 @@ func (s *Sampler) step(now time.Time, m moved) (full []registry.Sample) {
 	return full
 }
 
-// put records samples. If that fails there is a gap in a curve, which is no reason to stop.
+// put records samples. A failure is logged and leaves a gap in the curve.
 func (s *Sampler) put(ctx context.Context, batch []registry.Sample) {
 	if len(batch) == 0 {
 		return
@@ -112,8 +112,8 @@ func (s *Sampler) put(ctx context.Context, batch []registry.Sample) {
 	}
 }
 
-// moved reads the counters. Disk reads and writes are those that the kernel accounts to this program, without what the
-// page cache had; 0 where the kernel does not tell.
+// moved reads the counters. Disk reads and writes are those that the kernel accounts to this process in /proc/self/io,
+// without the page cache; they are 0 if it cannot be read.
 func (s *Sampler) moved() moved {
 	m := moved{sent: s.sent.Load()}
 	text, err := os.ReadFile("/proc/self/io")

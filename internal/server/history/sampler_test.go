@@ -7,7 +7,7 @@ import (
 	"pando/internal/registry"
 )
 
-// TestSampler: samples begin with the first second in which much is sent, go on for a while after, and cost nothing
+// TestSampler: samples start with the first second in which much is sent, go on for a while after, and cost nothing
 // otherwise.
 func TestSampler(t *testing.T) {
 	t.Parallel()
@@ -21,7 +21,7 @@ func TestSampler(t *testing.T) {
 			m.sent += 1e6
 			m.read += 4096
 		default:
-			m.sent += 1000 // signs of life
+			m.sent += 1000 // heartbeats
 		}
 		got = append(got, s.step(at.Add(time.Duration(i)*time.Second), m)...)
 	}

@@ -14,21 +14,22 @@ import (
 	"pando/internal/registry"
 )
 
-// maxSenders is how many senders a node may name.
+// maxSenders is how many senders one report of a node may name.
 const maxSenders = 65
 
-// Senders records who sent nodes their root file systems.
+// Senders records which peers and servers sent nodes their root file systems.
 type Senders struct {
 	registry *registry.Registry
 	nodeAt   func(netip.Addr) string
 }
 
-// NewSenders returns a Senders. nodeAt returns the name of the node at an address, "" if that is not known.
+// NewSenders returns a Senders. nodeAt returns the name of the node at an address, "" if unknown.
 func NewSenders(reg *registry.Registry, nodeAt func(netip.Addr) string) *Senders {
 	return &Senders{registry: reg, nodeAt: nodeAt}
 }
 
-// Add records who sent a boot its root, under the names that the addresses have now.
+// Add records how many bytes of its root each sender sent to a boot. Peers are recorded by the names that their
+// addresses have now.
 func (s *Senders) Add(ctx context.Context, b registry.Boot, sent map[string]int64) error {
 	if len(sent) == 0 || len(sent) > maxSenders {
 		return nil

@@ -8,17 +8,17 @@ import (
 	"pando/internal/httpapi"
 )
 
-// maxSampled is of how long a time samples are told at once.
+// maxSampled is the longest time of which one answer holds samples.
 const maxSampled = 24 * time.Hour
 
-// samples answers what servers moved.
+// samples answers GET /v1/history/samples: the traffic of servers.
 func (a *API) samples(r *http.Request) (any, error) {
 	f, err := a.historyFilter(r)
 	if err != nil {
 		return nil, err
 	}
 	if f.Since.IsZero() || f.Until.IsZero() || f.Until.Sub(f.Since) > maxSampled {
-		return nil, httpapi.BadRequest("parameters since and until: samples are told of a day at most", "")
+		return nil, httpapi.BadRequest("parameters since and until: an answer holds samples of one day at most", "")
 	}
 	all, err := a.registry.Samples(r.Context(), f.Since, f.Until)
 	out := api.Samples{Samples: make([]api.Sample, len(all))}
@@ -28,7 +28,7 @@ func (a *API) samples(r *http.Request) (any, error) {
 	return out, err
 }
 
-// senders answers who sent boots their roots.
+// senders answers GET /v1/history/senders: which peers and servers sent boots their roots.
 func (a *API) senders(r *http.Request) (any, error) {
 	f, err := a.historyFilter(r)
 	if err != nil {

@@ -28,7 +28,7 @@ type API struct {
 	log        *slog.Logger
 }
 
-// Collector is the garbage collection that takes versions away.
+// Collector is the garbage collection of versions.
 type Collector interface {
 	// LockNames keeps versions from being collected until unlock is called.
 	LockNames() (unlock func())
@@ -42,11 +42,11 @@ type Options struct {
 	Registry   *registry.Registry
 	LastSeen   func(fleet.Node) time.Time
 	Signer     *Signer
-	ServerKey  ed25519.PublicKey // by which nodes know the server
+	ServerKey  ed25519.PublicKey // the key that nodes pin
 	Collector  Collector
-	NewVersion func(...fleet.Digest)           // is told of versions that were added
-	Wake       func(context.Context, []string) // has nodes look at their extensions now
-	LogsKept   bool                            // the server keeps what nodes log
+	NewVersion func(...fleet.Digest)           // is called with versions that were added
+	Wake       func(context.Context, []string) // makes the named nodes check their extensions now
+	LogsKept   bool                            // the server keeps nodes' journals
 	Now        func() time.Time
 	Log        *slog.Logger
 }
@@ -60,7 +60,7 @@ func NewAPI(o Options) *API {
 	}
 }
 
-// Routes are the operators' requests about images and keys.
+// Routes returns the operators' routes about images and keys.
 func (a *API) Routes() []httpapi.Route {
 	return []httpapi.Route{
 		httpapi.NewRoute("GET", "/v1/images", httpapi.JSON(a.listImages)),

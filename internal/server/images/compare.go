@@ -22,7 +22,7 @@ import (
 	"pando/internal/store"
 )
 
-// imageDiff answers what a node that has one version fetches for another.
+// imageDiff answers what a node that has one version must fetch for another.
 func (a *API) imageDiff(r *http.Request) (any, error) {
 	var out api.ImageDiff
 	var err error
@@ -35,7 +35,7 @@ func (a *API) imageDiff(r *http.Request) (any, error) {
 	return out, a.Compare(r.Context(), &out)
 }
 
-// Compare fills in what is different between the versions of a comparison.
+// Compare fills in the differences between the two versions that out names.
 func (a *API) Compare(ctx context.Context, out *api.ImageDiff) error {
 	from, err := a.store.Manifest(out.FromHas)
 	if err != nil {
@@ -71,7 +71,7 @@ func (a *API) Compare(ctx context.Context, out *api.ImageDiff) error {
 	return err
 }
 
-// packageChanges lists packages that are not alike, or of which files are fetched, the most bytes first.
+// packageChanges lists packages whose versions differ or of which files must be fetched, the most bytes first.
 func packageChanges(was, is []image.Package, files []api.FileChange) []api.PackageChange {
 	all := map[string]*api.PackageChange{}
 	at := func(name string) *api.PackageChange {
@@ -119,7 +119,7 @@ func packageChanges(was, is []image.Package, files []api.FileChange) []api.Packa
 	return out
 }
 
-// newInPack adds up the pieces of a version's pack that another version's pack does not have.
+// newInPack returns the bytes of a version's pack that are not in another version's pack.
 func (a *API) newInPack(ctx context.Context, from, to fleet.Digest) (int64, error) {
 	has := map[chunk.ID]bool{}
 	if err := a.store.PackUses(ctx, from, func(id chunk.ID) { has[id] = true }); err != nil {
@@ -171,7 +171,7 @@ func (a *API) imageSBOM(r *http.Request) (any, error) {
 	}
 	if p, err := image.DecodeProvenance(kept.Provenance); err == nil {
 		c.Builder, c.Built = p.Builder, p.Built
-		if m.IsExtension() { // whose root has no list of packages
+		if m.IsExtension() { // the root of an extension has no package list
 			c.Packages = p.Packages
 		}
 	}
@@ -182,7 +182,7 @@ func (a *API) imageSBOM(r *http.Request) (any, error) {
 	return json.RawMessage(b), err
 }
 
-// systemOf is the distribution of a version, and its release; both are empty where the version is not here any more.
+// systemOf returns the distribution of a version and its release; both are empty if the version is not in the store.
 func (a *API) systemOf(ctx context.Context, v fleet.Digest) (name, release string) {
 	m, err := a.store.Manifest(v)
 	if err != nil {
@@ -195,7 +195,7 @@ func (a *API) systemOf(ctx context.Context, v fleet.Digest) (name, release strin
 	return t.System()
 }
 
-// imageHistory answers which versions an image had, of what, and how its tags moved.
+// imageHistory answers which versions an image had, what they were made of, and how its tags moved.
 func (a *API) imageHistory(r *http.Request) (any, error) {
 	out := api.ImageHistory{Image: r.PathValue("name"), Versions: []api.HistoryVersion{}, Tags: []api.TagMove{}}
 	var views []api.Image
@@ -221,7 +221,7 @@ func (a *API) imageHistory(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if len(views) == 0 {
-		return a.imageNamed(r.Context(), out.Image) // which says that there is none
+		return a.imageNamed(r.Context(), out.Image) // returns the error that there is none
 	}
 	older := map[chunk.ID]bool{}
 	for _, v := range slices.Backward(views[0].Versions) {
@@ -235,7 +235,7 @@ func (a *API) imageHistory(r *http.Request) (any, error) {
 	return out, nil
 }
 
-// historyOf joins what is shown of a version with what it was made of.
+// historyOf returns a version with its provenance.
 func (a *API) historyOf(v api.Version, known registry.ImageVersion) api.HistoryVersion {
 	h := api.HistoryVersion{Digest: v.Digest, Tags: v.Tags, Added: known.Added, Stored: v.StoredSize, InUse: v.InUse}
 	kept, err := a.store.GetVersion(v.Digest)
@@ -254,8 +254,8 @@ func (a *API) historyOf(v api.Version, known registry.ImageVersion) api.HistoryV
 	return h
 }
 
-// newBytes adds up the objects of a version that are not in older, and adds them to it. Of a version that cannot be
-// read whole, those that can be told count.
+// newBytes returns the bytes of a version's objects that are not in older, and adds the objects to older. If a version
+// cannot be read completely, the readable objects count.
 func (a *API) newBytes(ctx context.Context, v fleet.Digest, older map[chunk.ID]bool) (int64, error) {
 	fresh := map[chunk.ID]int64{}
 	err := a.store.Uses(ctx, v, func(u store.Use) {
@@ -267,7 +267,7 @@ func (a *API) newBytes(ctx context.Context, v fleet.Digest, older map[chunk.ID]b
 		return 0, ctx.Err()
 	}
 	if err != nil {
-		a.log.Warn("version cannot be read whole", "version", v, "err", err)
+		a.log.Warn("version cannot be read completely", "version", v, "err", err)
 	}
 	sum := int64(0)
 	for id, size := range fresh {
@@ -277,7 +277,7 @@ func (a *API) newBytes(ctx context.Context, v fleet.Digest, older map[chunk.ID]b
 	return sum, nil
 }
 
-// deleteVersion takes a version from an image. Its files go with the next collection.
+// deleteVersion removes a version from an image. The next garbage collection removes its files.
 func (a *API) deleteVersion(r *http.Request) (any, error) {
 	name, v := r.PathValue("name"), fleet.Digest(r.PathValue("version"))
 	if _, err := fleet.ParseDigest(string(v)); err != nil {

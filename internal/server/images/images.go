@@ -50,7 +50,7 @@ func (a *API) imageNamed(ctx context.Context, name string) (any, error) {
 	return out[0], a.markSlower(ctx, &out[0])
 }
 
-// imageViews joins names, tags and what the store knows of the versions; "" is all images.
+// imageViews returns an image with its tags and what the store knows of its versions; name "" means all images.
 func (a *API) imageViews(ctx context.Context, tx *registry.Tx, name string) ([]api.Image, error) {
 	versions, err := tx.Versions(name)
 	if err != nil {
@@ -82,18 +82,18 @@ func (a *API) imageViews(ctx context.Context, tx *registry.Tx, name string) ([]a
 	return out, nil
 }
 
-// versionView is what manifest and provenance tell. A version whose files are gone is still shown, so that it can be
-// seen that they are.
+// versionView describes a version from its manifest and provenance. A version whose files are gone is still listed, so
+// that people can see that.
 func (a *API) versionView(v registry.ImageVersion) api.Version {
 	out := api.Version{Digest: v.Version, Built: v.Added}
 	kept, err := a.store.GetVersion(v.Version)
 	if err != nil {
-		a.log.Warn("version of the registry is not in the store", "image", v.Image, "version", v.Version, "error", err)
+		a.log.Warn("version of the registry is not in the store", "image", v.Image, "version", v.Version, "err", err)
 		return out
 	}
 	m, err := image.Decode(kept.Manifest)
 	if err != nil {
-		a.log.Warn("manifest in the store cannot be read", "version", v.Version, "error", err)
+		a.log.Warn("manifest in the store cannot be read", "version", v.Version, "err", err)
 		return out
 	}
 	out.Architecture, out.Kernel, out.KernelSize = m.Architecture, m.Kernel.Release, m.Kernel.Size
@@ -125,11 +125,11 @@ func (a *API) versionView(v registry.ImageVersion) api.Version {
 	return out
 }
 
-// noUploader is what is said of a version whose nodes cannot send their journals, where they are wanted.
+// noUploader is the note at a version whose nodes cannot send their journals although the server keeps journals.
 const noUploader = "what its nodes log is gone with them: it has no systemd-journal-upload; add the package " +
 	image.UploaderPackage + " to its recipe"
 
-// holders is what keeps versions in use: groups and nodes that want them, nodes that run them.
+// holders returns what keeps versions in use: groups and nodes that want them, and nodes that run them.
 func (a *API) holders(ctx context.Context, tx *registry.Tx) (map[fleet.Digest][]string, error) {
 	out := map[fleet.Digest][]string{}
 	groups, err := tx.Groups()
@@ -230,8 +230,8 @@ func (a *API) addVersion(r *http.Request) (any, error) {
 	return out, err
 }
 
-// released reports whether tags move to a new version. Running nodes get an extension as soon as its tag moves, so a
-// build moves no tag of one that nodes have, unless it is the first of the extension for its version of the image.
+// released reports whether tags move to a new version. Running nodes get an extension as soon as its tag moves. So a
+// build moves no tag of an extension that nodes have, unless it is the first one for its version of the image.
 func (a *API) released(tx *registry.Tx, name string, req api.VersionAdd) (bool, error) {
 	base := a.versionView(registry.ImageVersion{Image: name, Version: req.Version}).Extends
 	if base == "" || req.Release {
@@ -250,8 +250,8 @@ func (a *API) released(tx *registry.Tx, name string, req api.VersionAdd) (bool, 
 	return true, err
 }
 
-// checkArchitecture refuses a version for another architecture than the image's others: who moves a tag to it would
-// take the image from all nodes that boot it.
+// checkArchitecture refuses a version whose architecture differs from the image's other versions: a tag that moves to
+// it would leave all nodes of that tag without an image that they can boot.
 func (a *API) checkArchitecture(tx *registry.Tx, name string, d fleet.Digest) error {
 	versions, err := tx.Versions(name)
 	if err != nil {
@@ -279,14 +279,14 @@ func (a *API) checkArchitecture(tx *registry.Tx, name string, d fleet.Digest) er
 	return nil
 }
 
-// checkVersion refuses a version that no node of this site would take.
+// checkVersion refuses a version that nodes of this site would not accept.
 func (a *API) checkVersion(ctx context.Context, d fleet.Digest) error {
 	if _, err := fleet.ParseDigest(string(d)); err != nil {
 		return httpapi.Invalid(err)
 	}
 	v, err := a.store.GetVersion(d)
 	if err == nil {
-		if err := a.signer.renew(ctx, v); err != nil { // it may have been built before there was a key that signs now
+		if err := a.signer.renew(ctx, v); err != nil { // it may have been built before a key that signs now was added
 			return err
 		}
 		v, err = a.store.GetVersion(d)
@@ -387,7 +387,7 @@ func (a *API) deleteTag(r *http.Request) (any, error) {
 	})
 }
 
-// tagUser is a group or node that wants a tag, "" when there is none.
+// tagUser returns a group or node that wants a tag, "" if there is none.
 func tagUser(tx *registry.Tx, name, tag string) (string, error) {
 	wants := func(ref fleet.Ref) bool {
 		n, t, _, err := ref.Split()

@@ -79,7 +79,7 @@ func (a *API) createKey(r *http.Request) (any, error) {
 		return nil, keyRefused(err)
 	}
 	a.log.Info("key is trusted from the next boots on", "key", k.Name, "public", k.Public)
-	// what is here signs beside the others, so that it is known to all by the time it is the first
+	// a key that is kept here signs too, so that all versions carry its signature before it becomes the first key
 	if req.Public == "" {
 		if _, err := a.signer.signAll(r.Context()); err != nil {
 			return nil, signingFailed(err)
@@ -88,7 +88,7 @@ func (a *API) createKey(r *http.Request) (any, error) {
 	return a.keyView(k, false), nil
 }
 
-// keyRefused is the answer to an error of the ring.
+// keyRefused converts an error of the ring to an API error.
 func keyRefused(err error) error {
 	switch {
 	case errors.Is(err, identity.ErrNoKey):
@@ -103,18 +103,18 @@ func keyRefused(err error) error {
 	return err
 }
 
-// signingFailed says that the same request goes on.
+// signingFailed returns an error that tells the caller to repeat the request, which then continues.
 func signingFailed(err error) error {
 	var locked *store.LockedError
 	if errors.As(err, &locked) {
 		return api.NewError(
 			api.Conflict,
 			"the keys are changed, and versions are not signed yet: "+err.Error(),
-			"when it is done, say the same again",
+			"when that is done, run the same command again",
 		)
 	}
-	return httpapi.WithHint(err, "the keys are changed, and not every version is signed anew; fix that and say "+
-		"the same again")
+	return httpapi.WithHint(err, "the keys are changed, and not every version is signed again; fix that and run "+
+		"the same command again")
 }
 
 func (a *API) rotateKey(r *http.Request) (any, error) {
@@ -155,7 +155,7 @@ func (a *API) rotateKey(r *http.Request) (any, error) {
 	return out, err
 }
 
-// lacking lists the versions that none of keys signed, with what wants them.
+// lacking lists the versions that none of keys has signed, with the groups and nodes that use them.
 func (a *API) lacking(ctx context.Context, keys []string) ([]api.KeyVersion, error) {
 	out := []api.KeyVersion{}
 	lacking, err := a.signer.lacking(keys)
@@ -223,7 +223,7 @@ func (a *API) revokeKey(r *http.Request) (any, error) {
 	return out, nil
 }
 
-// addSignature takes a signature that was made where a key is kept.
+// addSignature adds a signature that was made on another machine, where the key is kept.
 func (a *API) addSignature(r *http.Request) (any, error) {
 	req, err := httpapi.Body[api.SignatureAdd](r)
 	if err != nil {
@@ -261,7 +261,7 @@ func (a *API) addSignature(r *http.Request) (any, error) {
 		)
 }
 
-// unsignedHint reports how a version that was built gets its signature.
+// unsignedHint says how a built version gets its signature.
 func (a *API) unsignedHint(err error) string {
 	if errors.Is(err, image.ErrUnsigned) && len(a.signer.ring.Signers()) == 0 {
 		k := a.signer.ring.Keys()[0].Name

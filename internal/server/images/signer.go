@@ -13,7 +13,8 @@ import (
 	"pando/internal/store"
 )
 
-// Signer signs what is in the store anew when the keys change. A version stays the same: its signatures are beside it.
+// Signer signs the versions in the store again when the keys change. A version itself does not change: its signatures
+// are separate files.
 type Signer struct {
 	ring   *identity.Ring
 	store  *store.Dir
@@ -23,7 +24,7 @@ type Signer struct {
 	mu sync.Mutex // one change of the keys at a time
 }
 
-// NewSigner returns a Signer. forget is called when a key was revoked, so that versions are verified again.
+// NewSigner returns a Signer. forget is called when a key was revoked; it must drop cached results of verification.
 func NewSigner(ring *identity.Ring, dir *store.Dir, forget func(), log *slog.Logger) *Signer {
 	return &Signer{ring: ring, store: dir, forget: forget, log: log}
 }
@@ -47,7 +48,7 @@ func (s *Signer) stored(each func(store.Version) error) error {
 	return nil
 }
 
-// renew signs one version that is not signed by every key that signs now. It waits for the store's lock.
+// renew signs one version if a key that signs now has not signed it yet. It waits for the store's lock.
 func (s *Signer) renew(ctx context.Context, v store.Version) error {
 	if _, changed := s.signatureOf(v); !changed {
 		return nil
@@ -61,8 +62,9 @@ func (s *Signer) renew(ctx context.Context, v store.Version) error {
 	return err
 }
 
-// signatureOf is the signature that a version should have: by every key that signs now, if one that is trusted
-// vouches for it. Signatures of revoked keys go, unless there is no other: then they say why it does not boot.
+// signatureOf returns the signature that a version should have: by every key that signs now, if a trusted key has
+// signed the version. Signatures of revoked keys are dropped, unless there is no other: they show why the version does
+// not boot.
 func (s *Signer) signatureOf(v store.Version) (signature []byte, changed bool) {
 	accepted := s.ring.Trust().Accepted()
 	kept := image.OnlyBy(v.Manifest, v.Signature, accepted)
@@ -73,7 +75,7 @@ func (s *Signer) signatureOf(v store.Version) (signature []byte, changed bool) {
 	return is, string(is) != string(v.Signature)
 }
 
-// sign writes it. The store's lock is held.
+// sign writes the signature that a version should have. The caller holds the store's lock.
 func (s *Signer) sign(v store.Version) (changed bool, err error) {
 	is, changed := s.signatureOf(v)
 	if !changed {
@@ -82,7 +84,7 @@ func (s *Signer) sign(v store.Version) (changed bool, err error) {
 	return true, s.store.PutSignature(v.Digest, is)
 }
 
-// signAll signs every version and every boot pack anew. It returns how many versions have another signature now.
+// signAll signs every version and every boot pack again. It returns how many versions have a new signature.
 func (s *Signer) signAll(ctx context.Context) (n int, err error) {
 	unlock, err := s.store.TryLock("keys")
 	if err != nil {
@@ -110,8 +112,8 @@ func (s *Signer) signPacks(ctx context.Context, v fleet.Digest) error {
 	return s.store.SignPacks(v, func(r bootpack.Record) (string, error) {
 		data, err := s.store.Get(ctx, r.Object)
 		if err != nil {
-			s.log.Warn("boot pack is not signed anew", "version", v, "err", err)
-			return r.Signature, ctx.Err() // it is of no use either way, and will be made again
+			s.log.Warn("boot pack cannot be signed again", "version", v, "err", err)
+			return r.Signature, ctx.Err() // an unreadable pack is useless anyway, and will be made again
 		}
 		if _, err := bootpack.Verify(data, []byte(r.Signature), v, s.ring.All()...); err != nil {
 			return r.Signature, nil
@@ -120,7 +122,7 @@ func (s *Signer) signPacks(ctx context.Context, v fleet.Digest) error {
 	})
 }
 
-// signatures counts what a key signed, and what only it did.
+// signatures counts for each key the versions that it signed, and those that no other trusted key signed.
 func (s *Signer) signatures() (signed, only map[string]int, err error) {
 	signed, only = map[string]int{}, map[string]int{}
 	all, trusted := s.ring.All(), s.ring.Trust().Accepted()
@@ -137,7 +139,7 @@ func (s *Signer) signatures() (signed, only map[string]int, err error) {
 	return signed, only, err
 }
 
-// lacking lists the versions that boot now and are not signed by any of keys.
+// lacking lists the versions that boot now and that none of keys has signed.
 func (s *Signer) lacking(keys []string) ([]fleet.Digest, error) {
 	var out []fleet.Digest
 	trust := s.ring.Trust()
@@ -149,7 +151,7 @@ func (s *Signer) lacking(keys []string) ([]fleet.Digest, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look at signatures: %w", err)
+		return nil, fmt.Errorf("read signatures: %w", err)
 	}
 	return out, nil
 }

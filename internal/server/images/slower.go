@@ -11,15 +11,16 @@ import (
 	"pando/internal/trace"
 )
 
-// Bounds of what versions are compared by.
+// Limits of the boots that are compared.
 const (
 	slowerBoots    = 200 // of each version, the latest
-	slowerLeast    = 5   // of each version: fewer may have been unlucky together
+	slowerLeast    = 5   // of each version: fewer may be slow by chance
 	slowerVersions = 6   // of an image, the newest
 )
 
-// Slower returns a text if boots of a version take longer than those of the one before, and why; "" if the difference
-// is none or noise. It compares hardware that has booted both, of one group or of all ("").
+// Slower returns a text that says by how much and why boots of version `after` are slower than those of `before`; "" if
+// they are not, or if it may be chance. It compares boots of hardware that has booted both, in one group or in all
+// ("").
 func Slower(ctx context.Context, reg *registry.Registry, group string, before, after fleet.Digest) (string, error) {
 	if before == "" || before == after {
 		return "", nil
@@ -68,7 +69,7 @@ func endsOf(boots []registry.PastBoot, classes map[string]bool) []trace.Ends {
 	return out
 }
 
-// markSlower says of the newest versions of an image which are slower than the one before them.
+// markSlower marks the newest versions of an image that boot slower than the version before them.
 func (a *API) markSlower(ctx context.Context, i *api.Image) error {
 	for n := range min(len(i.Versions)-1, slowerVersions) {
 		text, err := Slower(ctx, a.registry, "", i.Versions[n+1].Digest, i.Versions[n].Digest)

@@ -18,12 +18,12 @@ import (
 	"pando/internal/trace"
 )
 
-// Bounds of what is held between two writes.
+// Limits of what is held in memory between two writes.
 const (
 	consoleEvery = 500 * time.Millisecond
-	consoleMost  = registry.MaxConsole // of one boot
+	consoleMost  = registry.MaxConsole // bytes of one boot
 	consoleNodes = 2000
-	maxReportLog = 16 << 10 // of the kernel's log in one report
+	maxReportLog = 16 << 10 // bytes of kernel log in one report
 )
 
 // Consoles keeps the kernel messages of nodes: what netconsole sends, what agents report, and what pstore held.
@@ -37,7 +37,7 @@ type Consoles struct {
 	pending map[netip.Addr]*bytes.Buffer // received, not yet written
 }
 
-// NewConsoles returns a Consoles. bootAt returns the latest boot at an address, if that is in memory.
+// NewConsoles returns a Consoles. bootAt returns the latest boot of the machine at an address, if it is in memory.
 func NewConsoles(
 	reg *registry.Registry,
 	bootAt func(netip.Addr) (registry.Boot, bool),
@@ -66,8 +66,8 @@ func (k *Consoles) Run(ctx context.Context, conn *net.UDPConn) error {
 	}
 }
 
-// note keeps a packet until it is written. Memory is bounded, because anybody can send packets here: the rest is
-// dropped.
+// note buffers a packet until flush writes it. Memory is limited, because anyone can send packets here; packets above
+// the limits are dropped.
 func (k *Consoles) note(from netip.Addr, text []byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -110,7 +110,7 @@ func (k *Consoles) flush(ctx context.Context) {
 	}
 }
 
-// keep adds the messages from an address to the boot of the machine there. Without such a machine it drops them.
+// keep adds messages from an address to the boot of the machine there, or drops them if there is none.
 func (k *Consoles) keep(ctx context.Context, from netip.Addr, text string) error {
 	b, err := k.boot(ctx, from)
 	if err != nil || b.ID == "" {
@@ -136,7 +136,7 @@ func (k *Consoles) keep(ctx context.Context, from netip.Addr, text string) error
 	return err
 }
 
-// boot returns the latest boot of the machine at an address: from memory, or long after the boot from the registry.
+// boot returns the latest boot of the machine at an address: from memory, or from the registry long after the boot.
 func (k *Consoles) boot(ctx context.Context, from netip.Addr) (registry.Boot, error) {
 	if b, ok := k.bootAt(from); ok {
 		return b, nil
@@ -178,7 +178,7 @@ func (k *Consoles) AddReported(ctx context.Context, boot fleet.BootID, text stri
 	return nil
 }
 
-// unseen returns what follows in text after the last line of old.
+// unseen returns the part of text after the line that is the last one in old.
 func unseen(old, text string) string {
 	if !strings.HasSuffix(text, "\n") {
 		text += "\n"

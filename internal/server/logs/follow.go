@@ -10,11 +10,11 @@ import (
 	"pando/internal/journal"
 )
 
-// nextBootEvery is how often it is checked whether a node whose journal is followed has booted again.
+// nextBootEvery is how often followers check whether the node has booted again.
 const nextBootEvery = 5 * time.Second
 
-// Follow calls fn for each line of the journal of a node's latest boot, and goes on with the next boot when there is
-// one.
+// Follow calls fn for each line of the journal of a node's latest boot. When the node boots again, it goes on with that
+// boot.
 func (s *Journals) Follow(ctx context.Context, node string, q api.JournalQuery, fn func(api.JournalLine) error) error {
 	query := journal.Query{
 		Unit:     httpapi.Clip(q.Unit, maxPattern),
@@ -36,7 +36,7 @@ func (s *Journals) Follow(ctx context.Context, node string, q api.JournalQuery, 
 	}
 }
 
-// followBoot follows the journal of one boot. It ends without an error when the node has a newer one.
+// followBoot follows the journal of one boot. It returns nil when the node has a newer boot.
 func (s *Journals) followBoot(
 	ctx context.Context,
 	of api.Journal,

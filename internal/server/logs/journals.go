@@ -13,35 +13,35 @@ import (
 	"pando/internal/store"
 )
 
-// What Config.Mode may be.
+// Values of Config.Mode.
 const (
 	On   = "on"   // nodes send their journals; it is an error if systemd-journal-remote is missing
 	Auto = "auto" // on if systemd-journal-remote is installed
 	Off  = "off"
 )
 
-// NodePath is where nodes send their journals, on the control port.
+// NodePath is the path on the control port to which nodes send their journals.
 const NodePath = "/v1/node/journal"
 
 // Config is what Journals needs.
 type Config struct {
 	Mode     string // On, Auto, Off; "": off
 	Dir      string // where the journals are kept
-	Size     int64  // bytes of all; 0: journal.DefaultTotal
-	NodeSize int64  // bytes of one node; 0: journal.DefaultNode
+	Size     int64  // disk space for all journals, in bytes; 0: journal.DefaultTotal
+	NodeSize int64  // disk space for one node's journals, in bytes; 0: journal.DefaultNode
 
 	Registry *registry.Registry
 	Store    *store.Dir
 	Keys     identity.Keys
 	Member   func(context.Context, fleet.MAC) (fleet.Node, error) // the adopted node with a MAC
-	Port     func() uint16                                        // of the control channel
+	Port     func() uint16                                        // the control port
 	Log      *slog.Logger
 }
 
 // Journals are the systemd journals that nodes send.
 type Journals struct {
 	dir         *journal.Dir // nil: none are kept
-	missing     bool         // none are kept because systemd-journal-remote is missing
+	missing     bool         // journals are not kept because systemd-journal-remote is missing
 	registry    *registry.Registry
 	store       *store.Dir
 	keys        identity.Keys
@@ -71,7 +71,8 @@ func Open(c Config) (*Journals, error) {
 		return j, nil
 	case Auto:
 		if _, err := journal.Find(); err != nil {
-			c.Log.Info("journals of nodes are not kept: "+err.Error(), "hint", "install it, or say --logs off")
+			c.Log.Info("journals of nodes are not kept: "+err.Error(),
+				"hint", "install it, or start the server with --logs off")
 			j.missing = true
 			return j, nil
 		}
@@ -87,7 +88,7 @@ func Open(c Config) (*Journals, error) {
 // Kept reports whether journals are kept.
 func (j *Journals) Kept() bool { return j.dir != nil }
 
-// Dir is where the journals are kept, nil if they are not.
+// Dir returns the directory of the journals, nil if they are not kept.
 func (j *Journals) Dir() *journal.Dir { return j.dir }
 
 // Rename gives the journals of a node the node's new name.

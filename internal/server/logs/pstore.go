@@ -9,11 +9,11 @@ import (
 	"pando/internal/trace"
 )
 
-// maxPstore bounds a log from pstore. The console of its boot also has what netconsole sent.
+// maxPstore limits a log from pstore, in bytes: the console of the boot also holds what netconsole sent.
 const maxPstore = registry.MaxConsole / 2
 
-// AddPstore adds the kernel log that boot told found in pstore to the console of the boot that died, and a panic to its
-// timeline. The log does not name its boot: it is attributed to the last earlier one whose kernel ran.
+// AddPstore adds the kernel log that boot told found in pstore to the console of the boot that died. A panic also goes
+// to that boot's timeline. The log does not name its boot: the last earlier boot whose kernel ran gets it.
 func (k *Consoles) AddPstore(ctx context.Context, told registry.Boot, text string) error {
 	text = strings.TrimSpace(levelMark.ReplaceAllString(text, ""))
 	text = text[max(len(text)-maxPstore, 0):]
@@ -32,7 +32,7 @@ func (k *Consoles) AddPstore(ctx context.Context, told registry.Boot, text strin
 	}
 	old, err := k.registry.Console(ctx, died.ID)
 	if err != nil || strings.Contains(old, text) {
-		return err // it was told already
+		return err // the log was reported before
 	}
 	text = fmt.Sprintf("-- left in pstore, found by the next boot, %s --\n%s\n", told.ID, text)
 	if err := k.registry.PutConsole(ctx, died.ID, []byte(text), k.now()); err != nil {

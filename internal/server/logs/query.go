@@ -22,14 +22,14 @@ import (
 	"pando/internal/trace"
 )
 
-// Bounds of lines in an answer.
+// Limits of an answer and of its parameters.
 const (
 	defaultLines = 200
 	maxLines     = 10_000
 	maxPattern   = 1000 // bytes of a unit or a pattern
 )
 
-// Routes are the routes of the journals of nodes.
+// Routes returns the routes of the journals of nodes.
 func (s *Journals) Routes() []httpapi.Route {
 	return []httpapi.Route{
 		httpapi.NewRoute("GET", "/v1/nodes/{name}/logs", httpapi.JSON(s.nodeLogs)),
@@ -58,7 +58,7 @@ func (s *Journals) nodeLogs(r *http.Request) (any, error) {
 	return out, err
 }
 
-// followLogs sends lines as they come, in the form of server-sent events.
+// followLogs answers GET /v1/nodes/{name}/logs/stream: it sends lines as they arrive, as server-sent events.
 func (s *Journals) followLogs(w http.ResponseWriter, r *http.Request) error {
 	q, err := journalQuery(r)
 	if err != nil {
@@ -87,19 +87,19 @@ func (s *Journals) followLogs(w http.ResponseWriter, r *http.Request) error {
 		return errors.Join(err, out.Flush())
 	})
 	if err != nil && r.Context().Err() == nil {
-		s.log.Warn("journal is followed no more", "node", of.Node, "boot", of.Boot, "err", err)
+		s.log.Warn("journal cannot be followed any longer", "node", of.Node, "boot", of.Boot, "err", err)
 	}
-	return nil // the answer has begun: how it ends is seen by the client as its end
+	return nil // the answer has begun: the client sees an error only as its end
 }
 
-// journalQuery reads what is wanted of a journal.
+// journalQuery parses the parameters that select lines of a journal.
 func journalQuery(r *http.Request) (journal.Query, error) {
 	v := r.URL.Query()
 	q := journal.Query{Unit: v.Get("unit"), Grep: v.Get("grep"), Priority: v.Get("priority")}
 	for _, s := range []string{q.Unit, q.Grep, q.Priority} {
 		if len(s) > maxPattern || strings.ContainsAny(s, "\x00\n") {
 			return q, httpapi.BadRequest(
-				"what is looked for is longer than "+strconv.Itoa(maxPattern)+" bytes, or has a line break in it",
+				"unit, pattern or priority has more than "+strconv.Itoa(maxPattern)+" bytes, or a line break",
 				"",
 			)
 		}
@@ -122,10 +122,10 @@ func journalQuery(r *http.Request) (journal.Query, error) {
 	return q, nil
 }
 
-// refusedQuery makes what journalctl has against a question a refusal.
+// refusedQuery converts an error of journalctl about a query to an API error.
 func refusedQuery(err error) error {
 	var wrong *journal.QueryError
-	if errors.Is(err, journal.ErrNone) { // it was deleted in the meantime
+	if errors.Is(err, journal.ErrNone) { // the journal was deleted meanwhile
 		return api.NewError(api.NotFound, err.Error(), "")
 	}
 	if errors.As(err, &wrong) {
@@ -137,8 +137,8 @@ func refusedQuery(err error) error {
 	return err
 }
 
-// journalOf finds the journal of a boot of a node: which is "" for the latest, a boot id, or a number from -1
-// downwards.
+// journalOf finds the journal of a boot of a node. which is "" for the latest boot, a boot ID, or 0, -1, -2 and so on,
+// counted back from the latest.
 func (s *Journals) journalOf(ctx context.Context, name, which string) (api.Journal, error) {
 	out := api.Journal{Lines: []api.JournalLine{}}
 	var boots []registry.Boot
@@ -168,7 +168,7 @@ func (s *Journals) journalOf(ctx context.Context, name, which string) (api.Journ
 	return out, nil
 }
 
-// pickBoot finds a boot among those on record, the newest first, and those of which there are journals.
+// pickBoot finds a boot among the recorded boots, newest first, and among those with a journal.
 func pickBoot(j api.Journal, boots []registry.Boot, which string) (fleet.BootID, error) {
 	back, err := strconv.Atoi(cmp.Or(which, "0"))
 	if err == nil && len(which) < 16 && back <= 0 {
@@ -193,7 +193,7 @@ func pickBoot(j api.Journal, boots []registry.Boot, which string) (fleet.BootID,
 	return fleet.BootID(which), nil
 }
 
-// whyNoJournal tells why there is nothing of a boot, and what to do.
+// whyNoJournal says why there is no journal of a boot, and what to do.
 func (s *Journals) whyNoJournal(ctx context.Context, j api.Journal, boots []registry.Boot) string {
 	if !s.Kept() {
 		return "this server keeps no journals: install systemd-journal-remote on it, or start it with --logs on, " +

@@ -16,8 +16,8 @@ const (
 	AuthorityFile = "/etc/pando/server.crt"
 )
 
-// Files returns the files with which a node sends its journal to the server at an address. The secret one is a key,
-// which is valid for one boot.
+// Files returns the files with which a node sends its journal to the server at an address. The secret file is a key
+// that is valid for one boot.
 func (j *Journals) Files(boot fleet.BootID, at netip.Addr) (public, secret []fleet.File, err error) {
 	if !j.Kept() || !at.IsValid() {
 		return nil, nil, nil
@@ -49,9 +49,9 @@ func (j *Journals) Files(boot fleet.BootID, at netip.Addr) (public, secret []fle
 	return public, []fleet.File{{Path: KeyFile, Mode: 0o600, Data: u.Key}}, nil
 }
 
-// journalUnit runs systemd-journal-upload, separately from one of the image. It remembers in memory what was sent,
-// because the next boot has its own journal. Older boots in a persistent journal are skipped. It stops after other
-// services. An unreachable server is no failure: unsent lines wait in the journal.
+// journalUnit runs systemd-journal-upload, separately from a unit of the image. Its state is in memory, because the
+// next boot has its own journal; older boots are skipped. It stops after other services. An unreachable server is no
+// failure: lines wait in the journal.
 const journalUnit = `[Unit]
 Description=Pando: the journal is sent to the server
 DefaultDependencies=no
@@ -85,9 +85,8 @@ SystemCallArchitectures=native
 LimitNOFILE=524288
 `
 
-// journalBooted and journalTimer start it when the node has booted, or when its boot takes long. Started with the
-// first services it made each boot later: of a desktop's that took 8.7 s it was 0.14 s of the processor, beside the
-// libraries that it reads.
+// journalBooted and journalTimer start journalUnit when the node has booted, or when its boot takes long. Started with
+// the first services it would slow down each boot.
 const (
 	journalBooted = `[Service]
 ExecStartPost=-/bin/systemctl start --no-block pando-journal.service

@@ -9,19 +9,18 @@ import (
 	"pando/internal/journal"
 )
 
-// What becomes of an upload of a journal, in metrics and in the status. All but the first is refused, or was not
-// whole, and is sent again.
+// Outcomes of a journal upload, in metrics and in the status. After all but the first the node sends the upload again.
 const (
 	uploadTaken     = "taken"
-	uploadCut       = "cut_off"   // the node went away while it sent
-	uploadBusy      = "busy"      // another one of the same boot is under way
-	uploadFull      = "disk_full" // there was no room
-	uploadMalformed = "malformed" // it is no journal
-	uploadUnknown   = "stranger"  // no certificate of a node's latest boot
-	uploadFailed    = "failed"    // all else: the server's log says what
+	uploadCut       = "cut_off"   // the connection broke off
+	uploadBusy      = "busy"      // another upload of the same boot is running
+	uploadFull      = "disk_full" // the disk was full
+	uploadMalformed = "malformed" // the body is no journal
+	uploadUnknown   = "stranger"  // the sender has no certificate of a node's latest boot
+	uploadFailed    = "failed"    // any other error; the server's log says which
 )
 
-// uploadOutcome is the word for what became of an upload.
+// uploadOutcome returns the outcome for an error.
 func uploadOutcome(err error) string {
 	var format *journal.FormatError
 	switch {
@@ -41,7 +40,7 @@ func uploadOutcome(err error) string {
 	return uploadFailed
 }
 
-// noUploads are all outcomes, each of which was never.
+// noUploads returns all outcomes with a count of 0.
 func noUploads() map[string]int64 {
 	out := map[string]int64{}
 	for _, o := range []string{uploadTaken, uploadCut, uploadBusy, uploadFull, uploadMalformed, uploadUnknown,
@@ -51,21 +50,21 @@ func noUploads() map[string]int64 {
 	return out
 }
 
-// ended counts an upload by what became of it.
+// ended counts an upload by its outcome.
 func (j *Journals) ended(outcome string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.uploads[outcome]++
 }
 
-// outcomes are how many uploads ended how since the server started.
+// outcomes returns the number of uploads by outcome since the server started.
 func (j *Journals) outcomes() map[string]int64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return maps.Clone(j.uploads)
 }
 
-// Status reports whether journals are kept, and what has come.
+// Status reports whether journals are kept, and how much was received.
 func (j *Journals) Status() api.Logs {
 	if !j.Kept() {
 		if j.missing {

@@ -7,8 +7,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// ConsoleFiles returns the units with which a node reports what its kernel said: what pstore holds, and by netconsole
-// if the server at this address listens on a port.
+// ConsoleFiles returns the units with which a node reports kernel messages: those in pstore, and by netconsole if the
+// server at this address listens on a port.
 func ConsoleFiles(at netip.Addr, port int) []fleet.File {
 	out := unitFiles("pando-pstore.service", "sysinit.target", pstoreUnit)
 	if port > 0 && at.Is4() {
@@ -19,7 +19,7 @@ func ConsoleFiles(at netip.Addr, port int) []fleet.File {
 	return out
 }
 
-// unitFiles are the files of a systemd unit that a target wants.
+// unitFiles returns the files of a systemd unit that a target wants.
 func unitFiles(name, target, text string) []fleet.File {
 	const dir = "/etc/systemd/system/"
 	return []fleet.File{
@@ -28,9 +28,8 @@ func unitFiles(name, target, text string) []fleet.File {
 	}
 }
 
-// pstoreUnit puts what a dying kernel left in the firmware's variables, or in memory that outlives a reset, where
-// the agent finds it: its end, the oldest part first. systemd's own unit then moves it to /var/lib/systemd/pstore,
-// so that there is room for the next.
+// pstoreUnit copies the end of what a dying kernel left in pstore, the oldest part first, to where the agent finds it.
+// After that systemd's own unit moves it to /var/lib/systemd/pstore, which frees pstore.
 const pstoreUnit = `[Unit]
 Description=Pando: what the kernel of the last boot left
 DefaultDependencies=no
@@ -46,8 +45,8 @@ RemainAfterExit=yes
 ExecStart=/bin/sh -c 'cat $$(ls -r /sys/fs/pstore/dmesg-*) | tail -c 32768 >/run/pando/pstore.new && mv /run/pando/pstore.new /run/pando/pstore'
 `
 
-// netconsole wants the name that the adapter has by now, and sends to everybody on the segment where no hardware
-// address is named.
+// netconsoleUnit finds the current name of the adapter, which netconsole needs. It names no hardware address, so
+// netconsole sends to the broadcast address of the segment.
 const netconsoleUnit = `[Unit]
 Description=Pando: the kernel tells the server what it says
 DefaultDependencies=no

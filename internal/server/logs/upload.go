@@ -13,15 +13,15 @@ import (
 	"pando/internal/registry"
 )
 
-// An upload is answered only after this time, so that a node sends lines together: the server starts a program for each
-// upload. The pause is shorter while somebody follows the journal.
+// An upload is answered only after this time, so that a node sends many lines at once: the server starts a program for
+// each upload. The pause is shorter while somebody follows the journal.
 const (
 	Pause        = 5 * time.Second
 	pauseWatched = 300 * time.Millisecond
 )
 
 // Upload answers POST /v1/node/journal/upload, where systemd-journal-upload sends a node's journal. After the answer
-// 202 the lines are on disk; after any other the node sends them again.
+// 202 the lines are on disk; after any other answer the node sends them again.
 func (j *Journals) Upload(w http.ResponseWriter, r *http.Request) error {
 	if !j.Kept() {
 		return api.NewError(api.NotFound, "this server keeps no journals", "")
@@ -39,15 +39,15 @@ func (j *Journals) Upload(w http.ResponseWriter, r *http.Request) error {
 	}
 	j.pause(r.Context(), b.Node, begun)
 	w.WriteHeader(http.StatusAccepted)
-	_, _ = io.WriteString(w, "OK.\n") // the node is gone when this fails, and sends it again
+	_, _ = io.WriteString(w, "OK.\n") // if this fails, the node is gone and will send the lines again
 	return nil
 }
 
-// promptTime is how long a sending node may be silent. It sends without pauses, so a silent one has gone, and what has
-// come is kept.
+// promptTime is how long a sending node may pause. Nodes send without pauses, so a silent one is gone; the lines
+// received so far are kept.
 const promptTime = 20 * time.Second
 
-// prompt is a request body that fails when no data comes for promptTime.
+// prompt is a request body whose reads fail if no data arrives for promptTime.
 type prompt struct {
 	io.Reader
 	c *http.ResponseController
@@ -55,13 +55,14 @@ type prompt struct {
 
 // Read reads with a deadline.
 func (p *prompt) Read(b []byte) (int, error) {
-	_ = p.c.SetReadDeadline(time.Now().Add(promptTime)) // where no deadline is possible, TCP finds out
+	_ = p.c.SetReadDeadline(time.Now().Add(promptTime)) // if no deadline can be set, TCP notices a node that is gone
 	n, err := p.Reader.Read(b)
 	_ = p.c.SetReadDeadline(time.Time{})
 	return n, err
 }
 
-// uploader returns the boot that sends: the latest of a node, which has the certificate that was made for it.
+// uploader returns the boot that sends. It must be the latest boot of its node, and the sender must have the
+// certificate that was made for it.
 func (j *Journals) uploader(r *http.Request) (b registry.Boot, err error) {
 	refused := api.NewError(
 		api.Unauthorized,
@@ -87,19 +88,20 @@ func (j *Journals) uploader(r *http.Request) (b registry.Boot, err error) {
 	return b, err
 }
 
-// refuseJournal tells the node why an upload was not taken, and logs it. still says that the disk was full before.
+// refuseJournal answers an upload that failed, and logs the error. still says that the disk was full before; then it is
+// not logged again.
 func (j *Journals) refuseJournal(w http.ResponseWriter, r *http.Request, b registry.Boot, err error, still bool) error {
 	var format *journal.FormatError
 	switch {
 	case errors.As(err, &format):
-		j.log.Warn("journal not taken", "node", b.Node, "boot", b.ID, "err", err)
+		j.log.Warn("journal upload refused", "node", b.Node, "boot", b.ID, "err", err)
 		return api.NewError(api.BadRequest, err.Error(), "")
 	case errors.Is(err, journal.ErrBusy):
 		return api.NewError(api.TooMany, err.Error(), "")
 	case errors.Is(err, journal.ErrFull):
 		if !still {
 			j.log.Error(
-				"journal not taken",
+				"journal upload refused",
 				"node",
 				b.Node,
 				"boot",
@@ -107,14 +109,14 @@ func (j *Journals) refuseJournal(w http.ResponseWriter, r *http.Request, b regis
 				"err",
 				err,
 				"hint",
-				"make room; nodes send again what was not taken",
+				"make room; nodes send refused lines again",
 			)
 		}
 		http.Error(w, err.Error(), http.StatusInsufficientStorage)
 		return nil
 	}
 	if r.Context().Err() == nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-		j.log.Error("journal not taken", "node", b.Node, "boot", b.ID, "err", err)
+		j.log.Error("journal upload refused", "node", b.Node, "boot", b.ID, "err", err)
 	}
 	return err
 }

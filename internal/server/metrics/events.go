@@ -11,7 +11,7 @@ import (
 	"pando/internal/trace"
 )
 
-// Follower follows the events of boots: it counts them for the metrics, and writes them into the log.
+// Follower counts the events of boots for the metrics and logs them.
 type Follower struct {
 	registry *registry.Registry
 	metrics  *metrics.Site
@@ -23,8 +23,8 @@ func NewFollower(reg *registry.Registry, m *metrics.Site, log *slog.Logger) *Fol
 	return &Follower{registry: reg, metrics: m, log: log}
 }
 
-// Run follows events until ctx ends or the registry closes. It begins with the next event: those before were counted by
-// the process before.
+// Run follows events until ctx ends or the registry closes. It starts with the next event: earlier ones were counted by
+// the previous process.
 func (f *Follower) Run(ctx context.Context) error {
 	err := f.registry.Follow(ctx, f.registry.Last(), func(e trace.Event) error {
 		f.write(ctx, e)
@@ -39,7 +39,7 @@ func (f *Follower) Run(ctx context.Context) error {
 	return err
 }
 
-// write logs an event: outcomes of boots as warnings and information, their steps for debugging.
+// write logs an event: failed boots as warnings, finished and ended boots as information, other steps for debugging.
 func (f *Follower) write(ctx context.Context, e trace.Event) {
 	if e.Boot == "" {
 		return
@@ -56,19 +56,19 @@ func (f *Follower) write(ctx context.Context, e trace.Event) {
 	case e.Stage == trace.Booted && e.Kind == trace.End:
 		f.log.InfoContext(ctx, "booted", args...)
 	case e.Stage == trace.Shutdown && e.Kind == trace.End:
-		f.log.InfoContext(ctx, "goes down", args...)
+		f.log.InfoContext(ctx, "node shuts down", args...)
 	default:
 		f.log.DebugContext(ctx, "boot "+string(e.Kind), args...)
 	}
 }
 
-// pastOf reads what is recorded of boots.
+// pastOf reads the recorded history of boots.
 type pastOf struct {
 	ctx context.Context
 	reg *registry.Registry
 }
 
-// Before folds the events of a boot before another event.
+// Before returns the progress of a boot as of just before an event.
 func (p pastOf) Before(e trace.Event) (trace.Progress, error) {
 	var out trace.Progress
 	events, err := p.reg.Events(p.ctx, registry.EventFilter{Boot: e.Boot})
@@ -80,7 +80,8 @@ func (p pastOf) Before(e trace.Event) (trace.Progress, error) {
 	return out, err
 }
 
-// Run returns what a boot runs. A boot without a record, or whose node has none, counts for no image or group.
+// Run returns what a boot runs. A boot without a record counts for no image, and a boot without a node's record for no
+// group.
 func (p pastOf) Run(id fleet.BootID) (run metrics.Run, err error) {
 	err = p.reg.View(p.ctx, func(tx *registry.Tx) error {
 		b, err := tx.Boot(id)
@@ -100,6 +101,6 @@ func (p pastOf) Run(id fleet.BootID) (run metrics.Run, err error) {
 
 // runOf returns what a boot runs, without its group.
 func runOf(b registry.Boot) metrics.Run {
-	name, _, _, _ := b.Image.Split() // an image that was named wrongly has booted nothing
+	name, _, _, _ := b.Image.Split() // a boot whose image name is not valid never booted
 	return metrics.Run{Image: name, Version: b.Version.Short()}
 }

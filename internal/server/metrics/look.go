@@ -25,11 +25,11 @@ import (
 	"pando/internal/trace"
 )
 
-// Bounds of how often the site is looked at.
+// Limits of how often the site is read for the metrics.
 const (
-	LookEvery = 5 * time.Second // the fleet
-	lookPart  = 20              // and at most 1/lookPart of the time
-	sizeEvery = 5 * time.Minute // the store, which has a file for each object
+	LookEvery = 5 * time.Second // for the fleet
+	lookPart  = 20              // reading takes at most 1/lookPart of the time
+	sizeEvery = 5 * time.Minute // for the store, which has a file for each object
 	firstSize = 30 * time.Second
 )
 
@@ -39,23 +39,23 @@ type Config struct {
 	Store     *store.Dir
 	Dir       string // data directory, with the files of the registry
 	Addresses int    // number of addresses that DHCP may give
-	// State is how a node's latest boot is.
+	// State returns the state of a node's latest boot.
 	State    func(context.Context, fleet.Node, registry.Progress) (trace.State, error)
-	Loads    func() api.Loads // nodes that load kernel and initrd now
-	Packs    func() int       // boot packs that are to be made
-	Swarm    func() int       // nodes in the swarm
+	Loads    func() api.Loads // nodes that load kernel+initrd now
+	Packs    func() int       // number of boot packs that are still to be made
+	Swarm    func() int       // number of nodes in the swarm
 	Journals func() api.Logs
 	Now      func() time.Time
 	Log      *slog.Logger
 }
 
-// Lookout looks at the whole site for the metrics, from time to time.
+// Lookout reads the state of the whole site for the metrics, at limited intervals.
 type Lookout struct {
 	Config
 
 	mu   sync.Mutex
 	at   time.Time
-	took time.Duration // by the last look
+	took time.Duration // duration of the last read
 	last metrics.Look
 
 	sizes   sync.Mutex
@@ -67,7 +67,8 @@ type Lookout struct {
 // New returns a Lookout.
 func New(c Config) *Lookout { return &Lookout{Config: c} }
 
-// Look returns how the site stands: the last look, if that is new enough, with the counters of this process.
+// Look returns the state of the site. Fleet data may be as old as the limits allow; the counters of this process are
+// current.
 func (l *Lookout) Look(ctx context.Context) (metrics.Look, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,7 +85,7 @@ func (l *Lookout) Look(ctx context.Context) (metrics.Look, error) {
 	return k, nil
 }
 
-// lookNow reads the registry.
+// lookNow reads the fleet's state from the registry.
 func (l *Lookout) lookNow(ctx context.Context) (metrics.Look, error) {
 	k := metrics.Look{
 		Nodes:    map[metrics.Standing]int{},
@@ -142,7 +143,7 @@ func (l *Lookout) lookNodes(ctx context.Context, tx *registry.Tx, k *metrics.Loo
 	return nil
 }
 
-// lookNode counts an adopted node that booted, or tries to.
+// lookNode counts an adopted node that has booted or is booting.
 func lookNode(
 	k *metrics.Look,
 	n fleet.Node,
@@ -159,7 +160,7 @@ func lookNode(
 	}
 	var st api.NodeStatus
 	if len(p.Status) > 0 && json.Unmarshal(p.Status, &st) != nil {
-		st = api.NodeStatus{} // an older release wrote another status
+		st = api.NodeStatus{} // an older release wrote the status in another format
 	}
 	k.Rejected += st.Rejected
 	if !state.Reached() {
@@ -203,7 +204,7 @@ func lookRollouts(tx *registry.Tx, k *metrics.Look) error {
 	return err
 }
 
-// lookParts adds the counters of this process, which cost nothing.
+// lookParts adds the counters of this process, which cost nothing to read.
 func (l *Lookout) lookParts(k *metrics.Look) {
 	k.Leases = maps.Clone(k.Leases)
 	k.Range = l.Addresses
@@ -224,7 +225,7 @@ func (l *Lookout) lookParts(k *metrics.Look) {
 	}
 }
 
-// fileSize returns 0 for a file that is not there, such as a write-ahead log that was written back.
+// fileSize returns the size of a file; 0 if it does not exist, such as a write-ahead log after a checkpoint.
 func fileSize(path string) int64 {
 	st, err := os.Stat(path)
 	if err != nil {
@@ -233,8 +234,8 @@ func fileSize(path string) int64 {
 	return st.Size()
 }
 
-// CountStore counts the objects of the store from time to time, until ctx ends. It is throttled, and begins some time
-// after the start, because machines may be waiting for the server then.
+// CountStore counts the objects of the store every few minutes until ctx ends. It is throttled, and starts some time
+// after the server, because machines may be waiting for the server then.
 func (l *Lookout) CountStore(ctx context.Context) error {
 	for next := firstSize; ; next = sizeEvery {
 		select {
@@ -258,7 +259,7 @@ func (l *Lookout) CountStore(ctx context.Context) error {
 	}
 }
 
-// journals is the state of the kept journals as the metrics have it.
+// journals converts the state of the kept journals for the metrics.
 func journals(l api.Logs) metrics.Journals {
 	return metrics.Journals{
 		Up:      l.State == api.LogsOn,

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// throttle limits background work to a part of one processor, and of the disk, so that booting machines come first.
+// throttle limits background work to 1/throttlePart of the time, so that booting machines come first.
 type throttle struct {
-	begun time.Time // when the work began or the last rest ended
+	begun time.Time // when the work began or the last pause ended
 }
 
 const (
-	throttleWork = 2 * time.Millisecond // least time of work between two rests
+	throttleWork = 2 * time.Millisecond // least time of work between two pauses
 	throttlePart = 20
-	// also after a step that took long because it waited, such as for a page of a bucket's list
+	// limits the pause after a step that took long only because it waited, such as for a page of a bucket's list
 	longestRest = 100 * time.Millisecond
 )
 
-// rest is called after each small step. It waits if a rest is due, until ctx ends at most.
+// rest must be called after each small step. It waits if a pause is due, but not longer than ctx.
 func (t *throttle) rest(ctx context.Context) {
 	worked := time.Since(t.begun)
 	if worked < throttleWork {

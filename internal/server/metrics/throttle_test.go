@@ -15,11 +15,11 @@ func TestThrottle(t *testing.T) {
 	for _, x := range []struct {
 		step  time.Duration
 		steps int
-		part  float64 // of the time that is worked
+		part  float64 // share of the time spent on work
 	}{
 		{100 * time.Microsecond, 1000, 1. / throttlePart},
 		{3 * time.Millisecond, 100, 1. / throttlePart},
-		{50 * time.Millisecond, 10, 1. / 3}, // no rest is longer than 100 ms
+		{50 * time.Millisecond, 10, 1. / 3}, // no pause is longer than 100 ms
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			begun := time.Now()

@@ -7,13 +7,13 @@ import (
 	"pando/internal/httpapi"
 )
 
-// Bounds of a node's lists.
+// Limits of lists in a node's report about a command.
 const (
 	maxDisks  = 256
 	maxSynced = 1024
 )
 
-// Command answers POST /v1/node/errand.
+// Command answers POST /v1/node/errand: a node's report about a command that it was given.
 func (s *Service) Command(w http.ResponseWriter, r *http.Request) error {
 	rep, err := httpapi.DecodeReport[api.NodeCommandReport](w, r)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"pando/internal/registry"
 )
 
-// ConfigFiles answers POST /v1/node/config: the config files of a running boot. What it is given is noted when it
-// says that it is in place.
+// ConfigFiles answers POST /v1/node/config with the config files of a running boot. They count as in place only after
+// the node has reported so.
 func (s *Service) ConfigFiles(w http.ResponseWriter, r *http.Request) error {
 	req, err := httpapi.DecodeReport[api.NodeConfigRequest](w, r)
 	if err != nil {
@@ -36,7 +36,7 @@ func (s *Service) ConfigFiles(w http.ResponseWriter, r *http.Request) error {
 	return httpapi.Reply(w, api.NodeConfigResponse{Files: set.All()})
 }
 
-// runningConfig is what the config files of a boot are made of that has a session.
+// runningConfig returns what the config files of a running boot are rendered from.
 func (s *Service) runningConfig(ctx context.Context, b registry.Boot) (n nodeconfig.Node, err error) {
 	err = s.registry.View(ctx, func(tx *registry.Tx) error {
 		node, err := tx.NodeByMAC(b.MAC)
@@ -51,7 +51,7 @@ func (s *Service) runningConfig(ctx context.Context, b registry.Boot) (n nodecon
 	return n, err
 }
 
-// synced notes what a node has of its config files after an errand: all that it was handed, but for what it could
+// synced records which config files a node has after a sync command: all that it was sent, except those that it could
 // not put in place.
 func (s *Service) synced(ctx context.Context, rep api.NodeCommandReport) error {
 	handed, dryRun := s.commands.WasHanded(rep)

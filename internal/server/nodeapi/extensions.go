@@ -11,7 +11,7 @@ import (
 	"pando/internal/registry"
 )
 
-// otherExtensions reports whether a node that reports should have other extensions than it says.
+// otherExtensions reports whether a node should have other extensions than those that it reports.
 func (s *Service) otherExtensions(ctx context.Context, b registry.Boot, has string) bool {
 	if has == "" || b.Session.IsZero() {
 		return false
@@ -24,8 +24,8 @@ func (s *Service) otherExtensions(ctx context.Context, b registry.Boot, has stri
 	return err == nil && fleet.ExtensionsKey(want) != has
 }
 
-// Extensions answers POST /v1/node/extensions with what should be mounted over what a running node runs. The reply is a
-// signed assignment of its boot, without files.
+// Extensions answers POST /v1/node/extensions with the extensions that a running node should mount over its root. The
+// reply is a signed assignment of the running boot, without files.
 func (s *Service) Extensions(w http.ResponseWriter, r *http.Request) error {
 	req, err := httpapi.DecodeReport[api.NodeNext](w, r)
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"pando/internal/trace"
 )
 
-// levels remember how full the write layers of nodes were when it was last told. A server that starts anew tells again.
+// levels holds how full the write layer of each node was when that was last reported, in memory. After a restart the
+// server reports it again.
 type levels struct {
 	mu sync.Mutex
 	of map[fleet.MAC]level
@@ -22,7 +23,7 @@ type level struct {
 	full fleet.Fullness
 }
 
-// rise reports whether a write layer is fuller than it was.
+// rise reports whether a write layer has become fuller, to a level above fleet.Roomy.
 func (l *levels) rise(b registry.Boot, full fleet.Fullness) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -34,7 +35,7 @@ func (l *levels) rise(b registry.Boot, full fleet.Fullness) bool {
 	return full > fleet.Roomy && (was.boot != b.ID || full > was.full)
 }
 
-// warnOfFullness puts it on the timeline when a node's write layer becomes almost full, or full.
+// warnOfFullness adds an event to the timeline when a node's write layer becomes almost full or full.
 func (s *Service) warnOfFullness(ctx context.Context, b registry.Boot, st api.NodeStatus) error {
 	if !s.levels.rise(b, st.Fullness()) {
 		return nil
@@ -57,7 +58,7 @@ func (s *Service) warnOfFullness(ctx context.Context, b registry.Boot, st api.No
 	return err
 }
 
-// fullnessText reports how full a write layer is, by what there is less left of.
+// fullnessText says how full a write layer is: in bytes or in files, whichever is fuller.
 func fullnessText(st api.NodeStatus) string {
 	if fleet.FullnessOf(st.UpperUsed, st.UpperTotal) >= fleet.FullnessOf(st.FilesUsed, st.FilesTotal) {
 		return fmt.Sprintf(

@@ -8,7 +8,7 @@ import (
 	"pando/internal/registry"
 )
 
-// A write layer that fills up is told of at each level, once, and again in the next boot.
+// A write layer that fills up is reported once at each level, and again in the next boot.
 func TestFullnessIsToldOnce(t *testing.T) {
 	var l levels
 	first, second := registry.Boot{ID: "1", MAC: fleet.MAC{2}}, registry.Boot{ID: "2", MAC: fleet.MAC{2}}

@@ -18,7 +18,7 @@ import (
 	"pando/internal/trace"
 )
 
-// Bounds of what a node may say in one report.
+// Limits of one report of a node.
 const (
 	maxReported = 1000
 	maxAttrs    = 16
@@ -32,7 +32,7 @@ func (s *Service) Events(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if len(req.Events) > maxReported || req.Uptime < 0 || req.Uptime > maxUptime {
-		return api.NewError(api.BadRequest, "report has too many events, or an uptime that cannot be", "")
+		return api.NewError(api.BadRequest, "report has too many events, or an impossible uptime", "")
 	}
 	b, err := s.nodeAuth.Reporter(r, req.Boot)
 	if err != nil {
@@ -48,7 +48,7 @@ func (s *Service) Events(w http.ResponseWriter, r *http.Request) error {
 	for i := range events {
 		events[i].Time = b.Init.Add(events[i].Offset)
 	}
-	if err := s.boots.Flush(r.Context()); err != nil { // the server's own events of this boot came before
+	if err := s.boots.Flush(r.Context()); err != nil { // the server's earlier events come first
 		return err
 	}
 	if _, err := s.registry.Append(r.Context(), events...); err != nil {
@@ -81,7 +81,7 @@ func (s *Service) Events(w http.ResponseWriter, r *http.Request) error {
 	if !b.Session.IsZero() && slices.ContainsFunc(events, goesDown) {
 		s.lastSeen.Left(b.MAC)
 	}
-	// A boot's init does no errands, and does not know of answers that have a body.
+	// A boot's init executes no commands and does not expect a body in the answer.
 	answer := api.ReportResponse{
 		Command: s.commands.Pending(b.ID),
 		Extend:  s.otherExtensions(r.Context(), b, req.Extensions),
@@ -93,8 +93,8 @@ func (s *Service) Events(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// unlessFull is nil for what a report does without where the disk has no room for it. Its events are kept all the same,
-// and a log from pstore is reported again.
+// unlessFull drops the error of a full disk, for optional parts of a report. Events of the report are kept all the
+// same, and the node reports a log from pstore again.
 func unlessFull(err error) error {
 	if errors.Is(err, registry.ErrFull) {
 		return nil
@@ -102,11 +102,11 @@ func unlessFull(err error) error {
 	return err
 }
 
-// alive notes that a node has reported. A report without anything in it says just this.
+// alive records that a node has reported. An empty report is a heartbeat.
 func (s *Service) alive(r *http.Request, b registry.Boot) {
 	from := httpapi.RemoteAddr(r)
 	if b.Session.IsZero() {
-		from = netip.Addr{} // who has only the token may have read it on the wire
+		from = netip.Addr{} // a sender with only the token may have read it on the wire
 	}
 	s.lastSeen.Note(b.MAC, from, s.now())
 	if n, err := s.discovery.Node(r.Context(), b.MAC); err == nil {
@@ -114,8 +114,8 @@ func (s *Service) alive(r *http.Request, b registry.Boot) {
 	}
 }
 
-// reached notes, at a boot's first report, when its Init was on our clock. The node's clock may be wrong or
-// unset; it tells only how long ago that was. Every event of the node is placed from there.
+// reached sets, at a boot's first report, the server's time at which its Init started. The node's clock may be wrong or
+// unset, so it reports only how long ago that was. All its events are placed relative to this time.
 func (s *Service) reached(ctx context.Context, b registry.Boot, uptime time.Duration) (registry.Boot, error) {
 	if !b.Init.IsZero() {
 		return b, nil
@@ -125,7 +125,7 @@ func (s *Service) reached(ctx context.Context, b registry.Boot, uptime time.Dura
 		return b, err
 	}
 	defer c.Unlock()
-	if c.Boot.ID != b.ID { // an older boot whose first report comes late
+	if c.Boot.ID != b.ID { // an older boot whose first report arrives late
 		b.Init = s.now().Add(-uptime)
 		return b, nil
 	}
@@ -137,10 +137,11 @@ func (s *Service) reached(ctx context.Context, b registry.Boot, uptime time.Dura
 	return c.Boot, err
 }
 
-// markName is what an image may call its own stages.
+// markName matches the names that an image may give its own stages.
 var markName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
-// nodeEventsOf makes the events of a report ours: whose they are is not the node's to say.
+// nodeEventsOf checks and completes the events of a report. The server sets the boot, node and MAC: the node cannot
+// choose them.
 func nodeEventsOf(b registry.Boot, req api.ReportRequest) ([]trace.Event, error) {
 	events := make([]trace.Event, 0, len(req.Events))
 	for _, e := range req.Events {
@@ -165,7 +166,7 @@ func nodeEventsOf(b registry.Boot, req api.ReportRequest) ([]trace.Event, error)
 	return events, nil
 }
 
-// clipExtensions takes extensions of which a node says that it has them.
+// clipExtensions returns the valid ones of the extensions that a node reports.
 func clipExtensions(list []fleet.Extension) (out []fleet.Extension) {
 	for _, e := range list[:min(len(list), fleet.MaxExtensions)] {
 		if _, err := fleet.ParseDigest(string(e.Version)); err == nil && fleet.ValidName("extension", e.Name) == nil {
@@ -186,7 +187,8 @@ func clipAttrs(attrs map[string]string) map[string]string {
 	return out
 }
 
-// clipBytes takes counts by source; what was sent before Init is counted here and not by the node.
+// clipBytes returns the valid byte counts of a report, by source. The server, not the node, counts what is sent before
+// Init.
 func clipBytes(bytes map[string]int64) map[string]int64 {
 	if len(bytes) > maxAttrs {
 		return nil
@@ -200,14 +202,14 @@ func clipBytes(bytes map[string]int64) map[string]int64 {
 	return out
 }
 
-// keepStatus keeps what a node said of itself last.
+// keepStatus records a node's last status.
 func (s *Service) keepStatus(ctx context.Context, b registry.Boot, st api.NodeStatus) error {
 	st.Bytes, st.Release = clipBytes(st.Bytes), httpapi.Clip(st.Release, 64)
 	if _, err := fleet.ParseDigest(string(st.Staged)); err != nil {
 		st.Staged = ""
 	}
 	if l, err := fleet.ParseWriteLayer(httpapi.Clip(st.WriteLayer, 64)); err != nil || st.WriteLayer == "" {
-		st.WriteLayer = "" // of a node that knows more kinds, or does not say
+		st.WriteLayer = "" // the node knows kinds that this server does not, or reports none
 	} else {
 		st.WriteLayer = l.String()
 	}
@@ -231,7 +233,7 @@ func (s *Service) keepStatus(ctx context.Context, b registry.Boot, st api.NodeSt
 	if err := errors.Join(s.keepSenders(ctx, b, st.Fed), s.keepState(ctx, b, st.State)); err != nil {
 		return err
 	}
-	st.Fed, st.State = nil, "" // they are kept longer than the status
+	st.Fed, st.State = nil, "" // they are recorded separately and outlive the status
 	body, err := json.Marshal(st)
 	if err != nil {
 		return fmt.Errorf("encode status of %s: %w", b.Node, err)

@@ -11,7 +11,8 @@ import (
 	"pando/internal/trace"
 )
 
-// FuzzReport: whatever a node reports, what is recorded is its own, bounded, and of a stage that a node has.
+// FuzzReport: whatever a node reports, its recorded events belong to its boot, are limited, and have a stage that a
+// node may report.
 func FuzzReport(f *testing.F) {
 	for _, s := range []string{
 		`{"boot":"0123456789abcdef","uptime":2000000000,"events":[{"stage":"init","kind":"end","attrs":{"kernel":"4s"}}]}`,

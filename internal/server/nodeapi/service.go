@@ -18,29 +18,29 @@ import (
 	"pando/internal/registry"
 )
 
-// Booter answers boots. A running node gets its replies in the same form.
+// Booter answers machines that boot. Running nodes get some replies in the same form.
 type Booter interface {
-	// NextPlan returns the requesting boot, locked, and what the boot after it runs.
+	// NextPlan returns the requesting boot, its locked log entry, and the plan of the node's next boot.
 	NextPlan(w http.ResponseWriter, r *http.Request, early bool) (registry.Boot, *bootlog.Entry, bootplan.Plan, error)
 	// Assign makes the signed assignment of a boot.
 	Assign(ctx context.Context, b registry.Boot, n nodeconfig.Node, set nodeconfig.Set, pack *fleet.PackRef,
 		at netip.Addr) (bytes, signature []byte, err error)
-	// Extensions returns the extensions that are laid over a version, and why others cannot be.
+	// Extensions returns the extensions to mount over a version, and errors for those that cannot be.
 	Extensions(ctx context.Context, g fleet.Group, base fleet.Digest) ([]fleet.Extension, []error, error)
 }
 
-// packSource says which boot pack a node is sent.
+// packSource chooses the boot pack of a node.
 type packSource interface {
 	ForBoot(version fleet.Digest, class string) *fleet.PackRef
 }
 
-// consoleLog keeps what kernels said.
+// consoleLog keeps kernel messages.
 type consoleLog interface {
 	AddReported(ctx context.Context, boot fleet.BootID, text string) error
 	AddPstore(ctx context.Context, b registry.Boot, text string) error
 }
 
-// Config is what a Service works with.
+// Config is what a Service needs.
 type Config struct {
 	Registry  *registry.Registry
 	Planner   *bootplan.Planner
@@ -54,7 +54,7 @@ type Config struct {
 	Boot     Booter
 	Packs    packSource
 	Consoles consoleLog
-	// KeepSenders and KeepState keep parts of a node's status that outlive it.
+	// KeepSenders and KeepState record parts of a node's status that outlive it.
 	KeepSenders func(context.Context, registry.Boot, map[string]int64) error
 	KeepState   func(context.Context, registry.Boot, string) error
 
@@ -62,7 +62,7 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// Service answers nodes that run.
+// Service answers running nodes.
 type Service struct {
 	registry  *registry.Registry
 	planner   *bootplan.Planner
@@ -85,7 +85,7 @@ type Service struct {
 	levels levels
 }
 
-// New returns a service.
+// New returns a Service.
 func New(c Config) *Service {
 	return &Service{
 		registry: c.Registry, planner: c.Planner, nodeAuth: c.NodeAuth, boots: c.Boots, discovery: c.Discovery,

@@ -10,8 +10,8 @@ import (
 	"pando/internal/nodeconfig"
 )
 
-// Stage answers POST /v1/node/stage with what a node's next boot runs, so that the node prepares it. The reply is a
-// signed assignment of the running boot, without files: the next boot gets these when it registers.
+// Stage answers POST /v1/node/stage with the version of a node's next boot, so that the node prepares it. The reply is
+// a signed assignment of the running boot, without files: the next boot gets its files when it registers.
 func (s *Service) Stage(w http.ResponseWriter, r *http.Request) error {
 	b, c, p, err := s.boot.NextPlan(w, r, true)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"pando/internal/store"
 )
 
-// API answers operators about the store, and takes what they send to it.
+// API answers operators about the store, and takes the versions that they push.
 type API struct {
 	store     *store.Dir
 	registry  *registry.Registry
@@ -15,12 +15,12 @@ type API struct {
 	collector *Collector
 }
 
-// NewAPI returns the API of a store. Nodes take what keys of the ring signed.
+// NewAPI returns the API of a collector's store. Pushed versions must be signed by a key that the ring trusts.
 func NewAPI(c *Collector, ring *identity.Ring) *API {
 	return &API{store: c.store, registry: c.registry, ring: ring, collector: c}
 }
 
-// Routes are the operators' requests about the store.
+// Routes returns the operators' routes about the store.
 func (a *API) Routes() []httpapi.Route {
 	return []httpapi.Route{
 		httpapi.NewRoute("GET", "/v1/store/usage", httpapi.JSON(a.storeUsage)),

@@ -17,15 +17,14 @@ import (
 	"pando/internal/workdir"
 )
 
-// What the server collects by itself: how often, what is too young, and how many versions of an image stay to go
-// back to.
+// The settings of automatic garbage collection.
 const (
 	keepEvery    = 24 * time.Hour
-	keepGrace    = 24 * time.Hour // an upload, or a build that was interrupted, is gone on with within a day
+	keepGrace    = 24 * time.Hour // so that an interrupted upload or build can continue
 	keepVersions = 3
 )
 
-// workDir is where unfinished builds are, in the data directory.
+// workDir is the directory of unfinished builds, in the data directory.
 const workDir = "work"
 
 // Collector removes versions and objects that nothing needs.
@@ -33,14 +32,14 @@ type Collector struct {
 	store    *store.Dir
 	registry *registry.Registry
 	traces   traceForgetter
-	work     string                     // where unfinished builds are
+	work     string                     // directory of unfinished builds
 	now      func() time.Time           // the registry's clock
 	Written  func() time.Time           // the clock of the store's files
-	seen     func(fleet.Node) time.Time // when a node was heard of
+	seen     func(fleet.Node) time.Time // when a node was last seen
 	log      *slog.Logger
 
-	// naming is held while a version gets its first name, and while versions lose their last one and their files:
-	// one that was found in the store is there until it has a name.
+	// naming is held while a version gets its first name, and while versions lose their last name and their files.
+	// Collection cannot remove a version between finding it in the store and naming it.
 	naming sync.Mutex
 }
 
@@ -66,13 +65,13 @@ func NewCollector(o CollectorOptions) *Collector {
 		now: o.Now, Written: time.Now, seen: o.LastSeen, log: o.Log}
 }
 
-// LockNames keeps versions from getting their first name, and from being collected, until unlock is called.
+// LockNames blocks the first naming of versions and their collection until unlock is called.
 func (k *Collector) LockNames() (unlock func()) {
 	k.naming.Lock()
 	return k.naming.Unlock
 }
 
-// Run collects once a day, the first time a while after the start: not in the middle of what started the server.
+// Run collects garbage once a day. The first time is an hour after the start, when the work of the start is over.
 func (k *Collector) Run(ctx context.Context) error {
 	t := time.NewTimer(time.Hour)
 	defer t.Stop()
@@ -104,8 +103,8 @@ func (k *Collector) Run(ctx context.Context) error {
 	}
 }
 
-// collect removes the names of unused versions, then their files, then objects that no version names, then abandoned
-// builds.
+// collect removes, in this order, the names of unused versions, their files, objects that no version names, and
+// abandoned builds.
 func (k *Collector) collect(ctx context.Context, req api.StoreCollect) (out api.StoreCollected, err error) {
 	keep, grace := keepVersions, time.Duration(keepGrace)
 	if req.Keep != nil {
@@ -149,11 +148,11 @@ func (k *Collector) collect(ctx context.Context, req api.StoreCollect) (out api.
 	return out, errors.Join(err, k.collectWork(before, req, &out))
 }
 
-// collectWork removes unfinished builds. Who asks for it and names no time removes all that no build uses now.
+// collectWork removes unfinished builds. A request without a grace time removes all that no build uses now.
 func (k *Collector) collectWork(before time.Time, req api.StoreCollect, out *api.StoreCollected) error {
 	idle := before
 	if req.Grace == nil {
-		idle = k.Written().Add(time.Minute) // file times may be ahead of the clock by a tick
+		idle = k.Written().Add(time.Minute) // file times may be a tick ahead of the clock
 	}
 	gone, stay, err := workdir.Collect(k.work, idle, before, req.DryRun)
 	for _, w := range gone {
@@ -174,10 +173,10 @@ func (k *Collector) collectWork(before time.Time, req api.StoreCollect, out *api
 	return err
 }
 
-// plan is what stays and why.
+// plan holds the versions that stay, with the reasons.
 type plan struct {
 	Roots
-	image map[fleet.Digest]string // a name of each version that had one
+	image map[fleet.Digest]string // a name of each version that has or had one
 }
 
 func (p plan) stays(v fleet.Digest) bool { return len(p.Roots[v]) > 0 }
@@ -193,8 +192,8 @@ func (p plan) heldViews() []api.HeldVersion {
 	return out
 }
 
-// unname decides what stays and takes the names from what does not. It returns with naming held, unless there is an
-// error: no version gets a name again before its files are gone.
+// unname decides which versions stay and removes the names of the others. Without an error it returns with naming
+// locked, so that no version gets a name again before its files are removed.
 func (k *Collector) unname(
 	ctx context.Context,
 	keep int,

@@ -12,8 +12,8 @@ import (
 	"pando/internal/workdir"
 )
 
-// forget runs a change of the registry that takes the names from versions. On a disk where not even the reserve has
-// room for it, it makes room and runs it again.
+// forget runs a registry change that removes names of versions. If not even the disk reserve has room for the change,
+// it frees space and runs the change again.
 func (k *Collector) forget(ctx context.Context, before time.Time, change func(*registry.Tx) error) error {
 	err := k.registry.UpdateReserved(ctx, change)
 	if !errors.Is(err, registry.ErrFull) {
@@ -26,12 +26,12 @@ func (k *Collector) forget(ctx context.Context, before time.Time, change func(*r
 	return k.registry.UpdateReserved(ctx, change)
 }
 
-// makeRoom removes what it can without the registry: objects that no version names, and abandoned builds. If the store
-// cannot be read completely it removes no object.
+// makeRoom removes what it can without writing to the registry: objects that no version names, and abandoned builds. If
+// the store cannot be read completely it removes no object.
 func (k *Collector) makeRoom(ctx context.Context, before time.Time) error {
 	all := func(fleet.Digest) bool { return true }
 	if _, err := k.store.Sweep(ctx, store.SweepOptions{Hold: all, Before: before}); err != nil {
-		k.log.Warn("no objects were removed", "err", err)
+		k.log.Warn("no objects were removed from the full disk", "err", err)
 	}
 	_, _, err := workdir.Collect(k.work, before, before, false)
 	return errors.Join(err, ctx.Err())

@@ -19,10 +19,10 @@ import (
 	"pando/internal/swarm/tracker"
 )
 
-// sendTime is how long the end of an answer may take to reach the node.
+// sendTime is how long the last bytes of an answer may take to reach the node.
 const sendTime = time.Minute
 
-// forEver is the caching of what is named by its digest.
+// forEver is the Cache-Control of answers whose URL contains their digest.
 const forEver = "public, max-age=31536000, immutable"
 
 // Handler sends objects and manifests to nodes.
@@ -30,27 +30,27 @@ type Handler struct {
 	store   *store.Dir
 	tracker *tracker.Server
 	uploads *sockopt.Scheduler
-	direct  Direct // nil: nodes get objects from here only
+	direct  Direct // nil: nodes get objects from this server only
 	kernels Kernels
 }
 
 // Kernels knows which machines load their kernel now.
 type Kernels interface {
-	// SendKernel returns what sends the kernel to a machine, and notes that as a stage of its boot; nil if the object
-	// is not the kernel that the machine's boot script names, or is on its way already.
+	// SendKernel returns a function that sends the kernel to a machine and records that as a stage of its boot. It
+	// returns nil if the object is not the kernel of the machine's boot script, or if it is being sent already.
 	SendKernel(machine netip.Addr, id chunk.ID) func(http.ResponseWriter, *http.Request, io.ReadSeeker) error
 }
 
-// HandlerOptions are what an objectHandler needs.
+// HandlerOptions are what a Handler needs.
 type HandlerOptions struct {
 	Store   *store.Dir
 	Tracker *tracker.Server
-	Uploads *sockopt.Scheduler // in which transfers wait for each other
-	Direct  Direct             // nil: nodes get objects from here only
+	Uploads *sockopt.Scheduler // schedules transfers, the oldest first
+	Direct  Direct             // nil: nodes get objects from this server only
 	Kernels Kernels
 }
 
-// NewHandler returns an objectHandler.
+// NewHandler returns a Handler.
 func NewHandler(o HandlerOptions) *Handler {
 	return &Handler{store: o.Store, tracker: o.Tracker, uploads: o.Uploads, direct: o.Direct, kernels: o.Kernels}
 }
@@ -65,7 +65,7 @@ func (s *Handler) ServeObject(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodGet {
 		kernel = s.kernels.SendKernel(httpapi.RemoteAddr(r), id)
 	}
-	again := r.Header.Get("Cache-Control") != "" // wrong bytes came, or none
+	again := r.Header.Get("Cache-Control") != "" // the node received wrong bytes, or none
 	if again {
 		s.store.Refresh(id)
 	}
@@ -74,7 +74,9 @@ func (s *Handler) ServeObject(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	if kernel != nil { // firmware executes it as it comes
+	// Firmware runs a kernel without a check of its bytes. An object that is larger than any chunk is checked whoever
+	// requests it: behind a router the machine may have another address here.
+	if size, ok := s.store.Stat(id); kernel != nil || ok && size > chunk.MaxRaw {
 		if err := s.store.CheckFile(id); err != nil {
 			return err
 		}
@@ -93,7 +95,7 @@ func (s *Handler) ServeObject(w http.ResponseWriter, r *http.Request) error {
 	}
 	size, ok := s.store.Stat(id)
 	if ok && r.Method == http.MethodGet && !s.tracker.Admit(r.Context(), httpapi.RemoteAddr(r), id, size) {
-		return nil // it asks no more
+		return nil // the node has given up
 	}
 	if r.Method != http.MethodGet {
 		http.ServeContent(w, r, "", time.Time{}, f)
@@ -108,7 +110,7 @@ func (s *Handler) ServeObject(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// objectID takes the one spelling that a file in the store has.
+// objectID parses an object's ID; only the lower-case spelling of the file name is valid.
 func objectID(name string) (chunk.ID, error) {
 	if len(name) != 64 {
 		return chunk.ID{}, fs.ErrNotExist
@@ -136,7 +138,7 @@ func (s *Handler) ServeManifest(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Content-Type", kind)
-	sockopt.LetMessagesPass(r.Context()) // forty manifests at a time are in the way of answers
+	sockopt.LetMessagesPass(r.Context()) // forty manifests at a time would delay the tracker's answers
 	if !signature {                      // a version may be signed again with another key
 		w.Header().Set("ETag", `"`+r.PathValue("name")+`"`)
 		w.Header().Set("Cache-Control", forEver)
@@ -149,8 +151,8 @@ func (s *Handler) ServeManifest(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// sendGzip sends a small text in a third of its bytes: in a storm, each node takes the manifest from the server,
-// and all at once.
+// sendGzip sends a text gzipped, in about a third of its bytes: in a boot storm all nodes load the manifest from the
+// server at once.
 func sendGzip(w http.ResponseWriter, text []byte) error {
 	w.Header().Set("Content-Encoding", "gzip")
 	z := gzip.NewWriter(w)

@@ -8,16 +8,16 @@ import (
 	"pando/internal/httpapi"
 )
 
-// Direct is where nodes can read objects past the server: the bucket that the store is kept in.
+// Direct is the bucket that holds the store, where nodes can read objects without this server.
 type Direct interface {
-	// NodeURL is the base URL of all objects, which anybody may read; "": there is none.
+	// NodeURL returns the base URL of all objects if anyone may read them, else "".
 	NodeURL() string
 	// Sign returns a URL at which an object can be read for some minutes; "": there is none.
 	Sign(ctx context.Context, id chunk.ID) (string, error)
 }
 
-// redirect sends a node to an object in a bucket. The address is for this node alone, so no proxy may cache the answer.
-// A request with "no-cache" comes from a node that did not get the object there; it gets the object from this server.
+// redirect sends a node to an object in a bucket. The URL is for this node alone, so no proxy may cache the answer. A
+// request with "no-cache" comes from a node that could not get the object there; this server sends it.
 func (s *Handler) redirect(w http.ResponseWriter, r *http.Request, id chunk.ID) (sent bool, err error) {
 	if s.direct == nil || r.Method != http.MethodGet || r.Header.Get("Range") != "" {
 		return false, nil

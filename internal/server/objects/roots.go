@@ -15,7 +15,7 @@ import (
 	"pando/internal/registry"
 )
 
-// Roots are the versions that garbage collection keeps, each with the reasons why.
+// Roots are the versions that garbage collection keeps, each with the reasons.
 type Roots map[fleet.Digest][]string
 
 func (to Roots) add(v fleet.Digest, by string) {
@@ -24,9 +24,8 @@ func (to Roots) add(v fleet.Digest, by string) {
 	}
 }
 
-// roots lists every version that must stay, with what needs it: a tag; a group or a node that wants it; a rollout; a
-// node that runs it, is on the way there, or went on from it to a boot that has not come far yet; that it is one of
-// the newest keep of its image; or that a tag was on it less than left ago.
+// roots lists the versions to keep and why: tags, groups, nodes, rollouts, running or recent boots, the newest `keep`
+// of each image, and versions that lost a tag less than `left` ago.
 func (k *Collector) roots(ctx context.Context, tx *registry.Tx, keep int, left time.Duration) (Roots, error) {
 	to := Roots{}
 	for _, collect := range []func(*registry.Tx, Roots) error{
@@ -34,7 +33,7 @@ func (k *Collector) roots(ctx context.Context, tx *registry.Tx, keep int, left t
 		func(tx *registry.Tx, to Roots) error { return k.addLeft(tx, to, left) },
 		func(tx *registry.Tx, to Roots) error { return k.addRunning(ctx, tx, to) },
 		func(tx *registry.Tx, to Roots) error { return addNewest(tx, to, keep) },
-		k.addWanted, // the last: extensions stay with the versions that stay
+		k.addWanted, // must be last: extensions stay with the versions that stay
 	} {
 		if err := collect(tx, to); err != nil {
 			return nil, err
@@ -43,7 +42,7 @@ func (k *Collector) roots(ctx context.Context, tx *registry.Tx, keep int, left t
 	return to, nil
 }
 
-// UsedBy lists what uses each version now, however new it is.
+// UsedBy lists what uses each version now. Being new is no use.
 func (k *Collector) UsedBy(ctx context.Context, tx *registry.Tx) (map[fleet.Digest][]string, error) {
 	return k.roots(ctx, tx, 0, 0)
 }
@@ -56,8 +55,8 @@ func addTagged(tx *registry.Tx, to Roots) error {
 	return err
 }
 
-// TagKept is how long a version stays after a tag has left it. A boot may have been assigned the version and not be on
-// record yet.
+// TagKept is how long a version stays after a tag has moved away from it. A boot may have been assigned the version
+// without being recorded yet.
 const TagKept = 10 * time.Minute
 
 func (k *Collector) addLeft(tx *registry.Tx, to Roots, left time.Duration) error {
@@ -70,7 +69,7 @@ func (k *Collector) addLeft(tx *registry.Tx, to Roots, left time.Duration) error
 	return err
 }
 
-// addWanted adds what groups and nodes name by digest or by tag.
+// addWanted adds what groups and nodes name by digest or by tag, and the extensions for versions that stay.
 func (k *Collector) addWanted(tx *registry.Tx, to Roots) error {
 	want := func(ref fleet.Ref, by string) {
 		if _, _, digest, err := ref.Split(); err == nil && digest != "" {
@@ -107,7 +106,7 @@ func (k *Collector) addWanted(tx *registry.Tx, to Roots) error {
 	return k.addExtensions(tx, to, over)
 }
 
-// nameOf is the name in a reference, "" for what is none.
+// nameOf returns the image name in a reference, "" if the reference is not valid.
 func nameOf(ref string) string {
 	name, _, _, err := fleet.Ref(ref).Split()
 	if err != nil {
@@ -116,8 +115,8 @@ func nameOf(ref string) string {
 	return name
 }
 
-// addExtensions adds, of the extensions that are declared somewhere, the newest version for each version that stays: a
-// node that goes there gets it.
+// addExtensions adds the newest version of each named extension for each version that stays, because nodes that boot
+// such a version get it.
 func (k *Collector) addExtensions(tx *registry.Tx, to Roots, names map[string]bool) error {
 	for name := range names {
 		all, err := tx.Versions(name) // the newest first
@@ -128,7 +127,7 @@ func (k *Collector) addExtensions(tx *registry.Tx, to Roots, names map[string]bo
 		for _, v := range all {
 			kept, err := k.store.GetVersion(v.Version)
 			if err != nil {
-				continue // it is gone: nothing is to be held
+				continue // its files are gone: there is nothing to keep
 			}
 			m, err := image.Decode(kept.Manifest)
 			if err != nil || !m.IsExtension() || seen[m.Extends.Base] || len(to[m.Extends.Base]) == 0 {
@@ -141,7 +140,7 @@ func (k *Collector) addExtensions(tx *registry.Tx, to Roots, names map[string]bo
 	return nil
 }
 
-// addRollouts adds both versions of the rollouts that are under way: the new one, and the one to go back to.
+// addRollouts adds both versions of each live rollout: the new one and the one to roll back to.
 func addRollouts(tx *registry.Tx, to Roots) error {
 	live, err := tx.Rollouts(registry.RolloutFilter{Live: true})
 	for _, r := range live {
@@ -152,9 +151,8 @@ func addRollouts(tx *registry.Tx, to Roots) error {
 	return err
 }
 
-// addRunning adds what nodes run and what they are booting. A node that was silent for fleetview.SilentAfter does not
-// run.
-// What a node reports counts as well as what it was assigned.
+// addRunning adds what nodes run and what they are booting, as assigned and as reported. A node that was not seen for
+// fleetview.SilentAfter counts as off.
 func (k *Collector) addRunning(ctx context.Context, tx *registry.Tx, to Roots) error {
 	boots, err := tx.Boots(registry.BootFilter{})
 	if err != nil {
@@ -165,10 +163,10 @@ func (k *Collector) addRunning(ctx context.Context, tx *registry.Tx, to Roots) e
 	of := map[fleet.BootID]string{}
 	for _, b := range boots { // the newest first
 		if b.Version == "" || proved[b.MAC] || latest[b.MAC] && b.TokenUsed.IsZero() {
-			continue // or the machine began anew before it had come so far
+			continue // superseded, or the machine restarted before it used the boot's token
 		}
 		latest[b.MAC] = true
-		proved[b.MAC] = !b.TokenUsed.IsZero() // a boot that did not come so far leaves running what ran before
+		proved[b.MAC] = !b.TokenUsed.IsZero() // a boot that never registered leaves the earlier version running
 		who, last, err := k.lastSign(tx, b)
 		if err != nil {
 			return err
@@ -194,7 +192,7 @@ func (k *Collector) addRunning(ctx context.Context, tx *registry.Tx, to Roots) e
 	return nil
 }
 
-// lastSign names the machine of a boot, and tells when it was last seen.
+// lastSign returns the name of a boot's machine and when it was last seen.
 func (k *Collector) lastSign(tx *registry.Tx, b registry.Boot) (who string, last time.Time, err error) {
 	last = b.Started
 	for _, t := range []time.Time{b.Scripted, b.TokenUsed} {

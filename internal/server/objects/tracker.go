@@ -14,12 +14,12 @@ import (
 	"pando/internal/swarm/tracker"
 )
 
-// goodput is the part of a link that carries objects: of a frame of 1,538 bytes on the wire TCP has 1,448, or 1,460
-// without time stamps.
+// goodput is the share of a link's rate that carries objects: TCP has 1,448 bytes (1,460 without timestamps) of each
+// 1,538-byte frame on the wire.
 const goodput = 0.94
 
 // NewTracker makes the tracker of the site's swarms. The rates of the server's and the nodes' links are in bytes a
-// second. 0 means that a rate is not known; then the tracker counts the transfers that are under way.
+// second; 0 means unknown. Then the tracker counts transfers instead.
 func NewTracker(uplink int64, nodeLink func() int64, dir *store.Dir, log *slog.Logger) *tracker.Server {
 	packs := &packPieces{store: dir}
 	return tracker.New(
@@ -31,7 +31,7 @@ func NewTracker(uplink int64, nodeLink func() int64, dir *store.Dir, log *slog.L
 	)
 }
 
-// packPieces remembers which objects the pieces of boot packs are.
+// packPieces caches which objects are the pieces of a boot pack.
 type packPieces struct {
 	store *store.Dir
 
@@ -39,10 +39,11 @@ type packPieces struct {
 	known map[chunk.ID][]chunk.ID
 }
 
-// packsKnown bounds what is remembered: a pack of a desktop has 2,400 pieces, which are 80 KB.
+// packsKnown limits the cached packs: a desktop's pack has 2,400 pieces, which take 80 KB.
 const packsKnown = 64
 
-// of is nil when there is no such pack. What it is asked comes from anybody, and costs a look into the store at most.
+// of returns the pieces of a pack, nil if there is no such pack. Any machine may request any ID; a request costs at
+// most one read of the store.
 func (p *packPieces) of(pack chunk.ID) []chunk.ID {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,7 +61,8 @@ func (p *packPieces) of(pack chunk.ID) []chunk.ID {
 	return ids
 }
 
-// read looks into the store. A version may have no pack yet: its nodes share what they read, in a swarm of its name.
+// read reads a pack from the store. A version without a pack has an empty list: its nodes share objects in a swarm that
+// is named after the version's digest.
 func (p *packPieces) read(pack chunk.ID) []chunk.ID {
 	if _, err := p.store.ManifestBytes(fleet.Digest(pack.String())); err == nil {
 		return []chunk.ID{}

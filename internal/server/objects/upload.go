@@ -34,7 +34,8 @@ func (a *API) storedVersion(r *http.Request) (any, error) {
 	return api.StoredVersion{Manifest: v.Manifest, Signature: v.Signature, Provenance: v.Provenance, Packs: packs}, err
 }
 
-// storedObject answers GET /v1/store/objects/{id}: what the image port sends, for operators who cannot reach that.
+// storedObject answers GET /v1/store/objects/{id}: an object as the image port sends it, for operators who cannot reach
+// that port.
 func (a *API) storedObject(w http.ResponseWriter, r *http.Request) error {
 	id, err := objectID(r.PathValue("id"))
 	if err != nil {
@@ -46,12 +47,12 @@ func (a *API) storedObject(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer f.Close()
 	w.Header().Set("Content-Type", "application/octet-stream")
-	_, _ = io.Copy(w, f) // who asked sees that it is short
+	_, _ = io.Copy(w, f) // the client notices a short answer
 	return nil
 }
 
-// missingObjects answers POST /v1/store/missing. Objects that are there count as written now, so that
-// garbage collection leaves them until the version that names them comes.
+// missingObjects answers POST /v1/store/missing. Objects that are present count as written now, so that garbage
+// collection keeps them until the version that names them arrives.
 func (a *API) missingObjects(r *http.Request) (any, error) {
 	req, err := httpapi.Body[api.ObjectList](r)
 	if err != nil {
@@ -79,7 +80,7 @@ func (a *API) missingObjects(r *http.Request) (any, error) {
 	return out, err
 }
 
-// writing runs write with the store's lock held.
+// writing runs write while it holds the store's lock.
 func (a *API) writing(ctx context.Context, write func(*store.Writer) error) error {
 	if a.collector.registry.Relieve(ctx); a.collector.registry.FullDisk() != nil {
 		return fmt.Errorf("upload: %w", registry.ErrFull)
@@ -97,8 +98,8 @@ func (a *API) writing(ctx context.Context, write func(*store.Writer) error) erro
 	return w.Sync(ctx)
 }
 
-// addObjects answers POST /v1/store/objects. All of the body is read before the store is locked, because
-// the sender may be slow.
+// addObjects answers POST /v1/store/objects. It reads the whole body before it locks the store, because the sender may
+// be slow.
 func (a *API) addObjects(w http.ResponseWriter, r *http.Request) error {
 	in := http.MaxBytesReader(w, r.Body, api.MaxObject+api.MaxObjects)
 	var objects [][]byte
@@ -110,7 +111,7 @@ func (a *API) addObjects(w http.ResponseWriter, r *http.Request) error {
 			return cutOff(err)
 		}
 		n := int64(binary.BigEndian.Uint32(length[:]))
-		var b bytes.Buffer // it grows with what arrives, not with what was announced
+		var b bytes.Buffer // it grows with the received bytes, not with the announced length
 		if _, err := io.CopyN(&b, in, n); err != nil {
 			return cutOff(err)
 		}
@@ -138,7 +139,7 @@ func cutOff(err error) error {
 	return httpapi.BadRequest("objects: the body is cut off", "")
 }
 
-// maxVersionBody bounds a manifest with its sidecars; the list of packages is the largest.
+// maxVersionBody limits a manifest with its sidecars, of which the package list is the largest.
 const maxVersionBody = 64 << 20
 
 // putVersion answers POST /v1/store/versions.
@@ -162,7 +163,7 @@ func (a *API) putVersion(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// storeVersion writes a version whose objects are all there.
+// storeVersion writes a version. It returns an error if objects of the version are missing.
 func (a *API) storeVersion(ctx context.Context, m image.Manifest, v api.StoredVersion) error {
 	unlock, err := a.store.Lock(ctx, "image push")
 	if err != nil {
@@ -174,7 +175,7 @@ func (a *API) storeVersion(ctx context.Context, m image.Manifest, v api.StoredVe
 	}
 	if old, err := a.store.GetVersion(image.Version(v.Manifest)); err == nil {
 		if _, err := a.ring.Trust().Verify(old.Manifest, old.Signature); err == nil {
-			v.Signature = old.Signature // it may have more of them
+			v.Signature = old.Signature // the stored signature may hold more signatures
 		}
 	}
 	digest, err := a.store.PutVersion(
@@ -191,7 +192,7 @@ func (a *API) storeVersion(ctx context.Context, m image.Manifest, v api.StoredVe
 	return nil
 }
 
-// allThere refuses a version that would not be whole.
+// allThere returns an error if objects of a version are missing or have a wrong size.
 func (a *API) allThere(ctx context.Context, m image.Manifest) error {
 	missing := 0
 	err := a.store.UsesOf(ctx, m, func(u store.Use) {
@@ -213,8 +214,8 @@ func (a *API) allThere(ctx context.Context, m image.Manifest) error {
 	return err
 }
 
-// putPack takes a boot pack that is signed as one of this site and is whole. A version boots without one as well,
-// so one that is not is left out. One that this server made itself of later boots stays.
+// putPack adds a boot pack that is signed for this site and complete. Any other is left out without an error, because a
+// version boots without a pack too. A pack that this server made from later boots stays.
 func (a *API) putPack(ctx context.Context, v fleet.Digest, m image.Manifest, r bootpack.Record) error {
 	keys := a.ring.Trust().Accepted()
 	if m.PackKey != "" {

@@ -35,7 +35,7 @@ func TestAddObjectsCutOff(t *testing.T) {
 	}
 }
 
-// discarded is an answer that nobody reads.
+// discarded is a response that nobody reads.
 type discarded struct {
 	header http.Header
 	bytes.Buffer

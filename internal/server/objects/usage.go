@@ -53,18 +53,18 @@ func (a *API) storeUsage(r *http.Request) (any, error) {
 	return u.out, err
 }
 
-// usage adds up which versions and packs name how many bytes.
+// usage sums up how many bytes versions and packs use.
 type usage struct {
 	out   api.StoreUsage
 	sizes map[chunk.ID]int64
 	by    map[chunk.ID]owners
 }
 
-// owners says what names an object: how many versions, and of which image if it is one only.
+// owners says how many versions name an object, and of which image if only one.
 type owners struct {
 	versions int
 	image    string
-	several  bool // images
+	several  bool // more than one image
 	pack     bool
 }
 
@@ -73,8 +73,8 @@ func newUsage() *usage {
 		out: api.StoreUsage{Images: []api.ImageUsage{}, Broken: []string{}}}
 }
 
-// add looks at the whole store. Versions of the registry come by image, newest first; those that no image has come
-// last.
+// add reads the whole store. versions holds the registry's versions by image, newest first; versions without an image
+// come last.
 func (u *usage) add(ctx context.Context, a *API, versions []registry.ImageVersion, tags []fleet.Tag) error {
 	err := a.store.EachObject(ctx, func(id chunk.ID, size int64) { u.sizes[id] = size })
 	if err != nil {
@@ -104,7 +104,7 @@ func (u *usage) add(ctx context.Context, a *API, versions []registry.ImageVersio
 	return nil
 }
 
-// version notes what a version names and returns its objects, each once.
+// version records what a version names and returns its objects, each once.
 func (u *usage) version(ctx context.Context, a *API, v registry.ImageVersion) (ids []chunk.ID, err error) {
 	seen := map[chunk.ID]bool{}
 	m, err := a.store.Manifest(v.Version)
@@ -135,7 +135,7 @@ func (u *usage) version(ctx context.Context, a *API, v registry.ImageVersion) (i
 	})
 }
 
-// images makes the views, the oldest version of each image first: what it names first is new with it.
+// images adds the views of all images. An object is new in the oldest version of the image that names it.
 func (u *usage) images(versions []registry.ImageVersion, objects [][]chunk.ID, tags []fleet.Tag) {
 	for i, v := range versions {
 		if n := len(u.out.Images); n == 0 || u.out.Images[n-1].Image != v.Image {
@@ -171,7 +171,7 @@ func (u *usage) images(versions []registry.ImageVersion, objects [][]chunk.ID, t
 	}
 }
 
-// total adds the objects up, each where it belongs.
+// total adds each object's size to what uses it.
 func (u *usage) total() {
 	place := map[string]int{}
 	for i, img := range u.out.Images {

@@ -12,13 +12,13 @@ import (
 	"pando/internal/httpapi"
 )
 
-// addresses knows which fixed addresses can be given to nodes.
+// addresses checks which fixed addresses nodes may have.
 type addresses struct {
-	subnets func() []dhcp.Subnet // in which this server gives addresses; none: another one does, and knows what can be
-	own     func() []netip.Addr  // of this machine
+	subnets func() []dhcp.Subnet // in which this server gives addresses; none: nothing is checked
+	own     func() []netip.Addr  // addresses of this machine
 }
 
-// ownAddresses are those of this machine's interfaces; none where they cannot be read.
+// ownAddresses returns the addresses of this machine's interfaces; none if they cannot be read.
 func ownAddresses() (out []netip.Addr) {
 	all, _ := net.InterfaceAddrs()
 	for _, a := range all {
@@ -29,7 +29,7 @@ func ownAddresses() (out []netip.Addr) {
 	return out
 }
 
-// check refuses a new fixed address of a node that no DHCP answer would ever have.
+// check refuses a new fixed address that no DHCP answer could give to the node.
 func (x addresses) check(was, is fleet.Node) error {
 	a := is.Address
 	if !a.IsValid() || a == was.Address {
@@ -52,7 +52,7 @@ func (x addresses) check(was, is fleet.Node) error {
 		case !s.Prefix.Contains(a):
 			continue
 		case a == s.Prefix.Masked().Addr() || a == broadcast(s.Prefix):
-			return refuse("is that of the whole network "+s.Prefix.Masked().String(), "choose another one")
+			return refuse("is the network or broadcast address of "+s.Prefix.Masked().String(), "choose another one")
 		case slices.Contains(s.Routers, a):
 			return refuse("is the router's", "choose another one")
 		}
@@ -62,7 +62,7 @@ func (x addresses) check(was, is fleet.Node) error {
 		"choose one of "+strings.Join(served, ", ")+"; see --range of pando serve")
 }
 
-// broadcast is the last address of an IPv4 network.
+// broadcast returns the last address of an IPv4 network.
 func broadcast(p netip.Prefix) netip.Addr {
 	a := p.Masked().Addr().As4()
 	for bit := p.Bits(); bit < 32; bit++ {

@@ -20,7 +20,7 @@ func TestFixedAddressIsNotTheServers(t *testing.T) {
 	if err := x.check(n, n); err != nil {
 		t.Errorf("what it has already is in the way of other changes: %v", err)
 	}
-	n.Address = netip.MustParseAddr("10.78.0.9") // another server gives addresses, and knows which
+	n.Address = netip.MustParseAddr("10.78.0.9") // another server gives addresses and is responsible
 	if err := x.check(fleet.Node{}, n); err != nil {
 		t.Error(err)
 	}

@@ -40,7 +40,7 @@ func (f *fleetAPI) exportFleet(r *http.Request) (any, error) {
 	return out, err
 }
 
-// declared is the declaration of what is on record. Nodes that nobody adopted are not in it.
+// declared returns a declaration of all that the registry holds. Nodes that are not adopted are left out.
 func declared(tx *registry.Tx) (out api.Declaration, err error) {
 	p, err := tx.Policy()
 	if err != nil {
@@ -57,7 +57,7 @@ func declared(tx *registry.Tx) (out api.Declaration, err error) {
 		return out, err
 	}
 	for i := range out.Config {
-		out.Config[i].Changed = time.Time{} // it is no part of what is wanted
+		out.Config[i].Changed = time.Time{} // the time is no part of a declaration
 	}
 	secrets, err := tx.Secrets()
 	if err != nil {
@@ -105,12 +105,12 @@ func (f *fleetAPI) applyFleet(r *http.Request) (any, error) {
 		if follow, err = fleetview.ExtensionsChanged(tx, before); err != nil {
 			return err
 		}
-		out = api.Applied{DryRun: req.DryRun, Steps: a.steps, Plan: planName(a.steps)}
+		out = api.Applied{DryRun: req.DryRun, Steps: a.steps, Plan: planName(a.steps), Notes: a.notes}
 		if req.Plan != "" && req.Plan != out.Plan {
 			return api.NewError(
 				api.Conflict,
 				"the fleet has changed since the plan was made: nothing was done",
-				"look at the plan again",
+				"make the plan again and check it",
 			)
 		}
 		return fleetview.OrDryRun(req.DryRun)
@@ -135,8 +135,7 @@ func planName(steps []api.ApplyStep) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// application makes a fleet what is declared. What is done is done in an order in which no step is in the way of a
-// later one.
+// application changes a fleet to what is declared. Its steps are ordered so that none blocks a later one.
 type application struct {
 	extensions extensions
 	addresses  addresses
@@ -145,7 +144,10 @@ type application struct {
 	at         time.Time
 	req        api.Apply
 	steps      []api.ApplyStep
+	notes      []string
 }
+
+func (a *application) note(text string) { a.notes = append(a.notes, text) }
 
 func (a *application) run() error {
 	for _, part := range []func() error{a.policy, a.classes, a.groups, a.nodes, a.pruneGroups, a.pruneClasses,
@@ -161,7 +163,7 @@ func (a *application) step(kind, name string, action api.Action, fields []string
 	a.steps = append(a.steps, api.ApplyStep{Kind: kind, Name: name, Action: action, Fields: fields})
 }
 
-// about reports which item of a declaration an error is about.
+// about adds to an error which item of a declaration it is about.
 func about(kind, name string, err error) error {
 	if err == nil {
 		return nil
@@ -241,8 +243,12 @@ func (a *application) group(is fleet.Group) error {
 	if err != nil && !isNew {
 		return err
 	}
-	if is.Image, is.Follow, err = fleetview.PinDeclared(a.tx, is.Image, is.Follow, was.Image); err != nil {
+	var stays string
+	if is.Image, is.Follow, stays, err = fleetview.PinDeclared(a.tx, is.Image, is.Follow, was.Image); err != nil {
 		return err
+	}
+	if stays != "" {
+		a.note("group " + is.Name + " " + stays + ": pando rollout start @" + is.Name + " brings it")
 	}
 	fields := groupDiff(was, is)
 	if !isNew && len(fields) == 0 {
@@ -302,19 +308,19 @@ func (a *application) pruneClasses() error {
 	return nil
 }
 
-// owned reports whether one of the patterns is of a name; a star stands for anything.
+// owned reports whether a name matches one of the patterns; a star stands for any text.
 func owned(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return fleet.Like(p, name) })
 }
 
-var errNoMachine = errors.New("no MAC address and no serial number: nothing would ever be recognised as it")
+var errNoMachine = errors.New("no MAC address and no serial number: the server could never recognise it")
 
-// fieldsOf reports which fields of a node are declared.
+// fieldsOf returns a function that reports whether a field of a node is declared.
 func fieldsOf(d api.NodeDeclare) func(string) bool {
 	return func(name string) bool { return len(d.Only) == 0 || slices.Contains(d.Only, name) }
 }
 
-// declaredNode is n with what a declaration says of it.
+// declaredNode returns n with the fields that a declaration sets.
 func declaredNode(n fleet.Node, d api.NodeDeclare) (fleet.Node, error) {
 	given := fieldsOf(d)
 	var err error
@@ -352,7 +358,7 @@ func declaredNode(n fleet.Node, d api.NodeDeclare) (fleet.Node, error) {
 	return n, cmp.Or(httpapi.Invalid(n.Validate()), knownZone(n.Settings))
 }
 
-// declaredLabels are the labels of a node with those that are declared: all, or single ones.
+// declaredLabels returns a node's labels after a declaration, which names all labels or single ones.
 func declaredLabels(was map[string]string, d api.NodeDeclare) map[string]string {
 	if fieldsOf(d)("labels") {
 		was = nil
@@ -369,7 +375,7 @@ func declaredLabels(was map[string]string, d api.NodeDeclare) map[string]string 
 	return out
 }
 
-// newNodeFields is what a node begins with, for people.
+// newNodeFields describes the fields of a new node, for people.
 func newNodeFields(n fleet.Node) []string {
 	return nodeDiff(fleet.Node{Name: n.Name, State: n.State}, n)
 }

@@ -11,7 +11,7 @@ import (
 	"pando/internal/httpapi"
 )
 
-// config makes the config files what is declared. Groups, classes and nodes are as declared by then.
+// config changes the config files to what is declared. Groups, classes and nodes are already as declared.
 func (a *application) config() error {
 	for _, f := range a.req.Config {
 		if err := about("config file", configName(f), a.configFile(f)); err != nil {
@@ -21,7 +21,7 @@ func (a *application) config() error {
 	return nil
 }
 
-// configName names a config file among others.
+// configName returns a text that identifies a config file: its path and its scope.
 func configName(f fleet.ConfigFile) string { return f.Path + " of " + f.For.String() }
 
 func (a *application) configFile(is fleet.ConfigFile) error {
@@ -70,7 +70,7 @@ func (a *application) pruneConfig() error {
 	return nil
 }
 
-// secrets makes each secret for whom it is declared. Its value is not declared, so it has to be there.
+// secrets changes the scopes of secrets to what is declared. Values are not declared, so each secret must exist.
 func (a *application) secrets() error {
 	for _, s := range a.req.Secrets {
 		if err := about("secret", s.Name, a.secret(s)); err != nil {
@@ -102,7 +102,7 @@ func (a *application) secret(is fleet.Secret) error {
 	return a.tx.PutSecret(was)
 }
 
-// scopesText is for whom a secret is, in an order of its own: the order of a list means nothing.
+// scopesText returns a secret's scopes as text. They are sorted, because their order means nothing.
 func scopesText(scopes []fleet.Scope) string {
 	var out []string
 	for _, s := range scopes {

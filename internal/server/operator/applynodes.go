@@ -15,8 +15,8 @@ import (
 // nodeChange is a node before and after.
 type nodeChange struct{ was, is fleet.Node }
 
-// nodes deletes, changes and makes nodes. Nodes that change give up MACs and addresses before any node takes one,
-// so that two can swap theirs.
+// nodes deletes, changes and creates nodes. All changed nodes give up MACs and addresses before any node takes one, so
+// that two nodes can swap theirs.
 func (a *application) nodes() error {
 	all, err := a.tx.Nodes()
 	if err != nil {
@@ -61,7 +61,7 @@ func (a *application) nodes() error {
 	return nil
 }
 
-// nodeChanges are the nodes that change, and those that there are not yet.
+// nodeChanges returns the declared nodes that change, and those that do not exist yet.
 func (a *application) nodeChanges(known map[string]fleet.Node) (changes []nodeChange, fresh []fleet.Node, err error) {
 	named := make(map[string]bool, len(a.req.Nodes))
 	for _, d := range a.req.Nodes {
@@ -78,7 +78,11 @@ func (a *application) nodeChanges(known map[string]fleet.Node) (changes []nodeCh
 			err = httpapi.BadRequest(errNoMachine.Error(), "give mac or serial")
 		}
 		if err == nil && fieldsOf(d)(fleet.SettingImage) {
-			is.Version, is.Follow, err = fleetview.PinDeclared(a.tx, d.Version, d.Follow, was.Version)
+			var stays string
+			is.Version, is.Follow, stays, err = fleetview.PinDeclared(a.tx, d.Version, d.Follow, was.Version)
+			if stays != "" {
+				a.note("node " + d.Name + " " + stays + ": pando node set " + d.Name + " --image brings it")
+			}
 		}
 		switch {
 		case err != nil:
@@ -92,7 +96,7 @@ func (a *application) nodeChanges(known map[string]fleet.Node) (changes []nodeCh
 	return changes, fresh, nil
 }
 
-// release takes from a node the MACs and the address that it will not have.
+// release removes the MACs and the address that a node has now and will not keep.
 func (a *application) release(t nodeChange) error {
 	n := cloneNode(t.was)
 	n.MACs = slices.DeleteFunc(n.MACs, func(m fleet.MAC) bool { return !slices.Contains(t.is.MACs, m) })
@@ -105,7 +109,7 @@ func (a *application) release(t nodeChange) error {
 	return a.tx.PutNode(n.Name, n)
 }
 
-// checkRefs checks what a node points at, where that is new.
+// checkRefs checks a node's address, image and extensions if they are new.
 func (a *application) checkRefs(was, is fleet.Node) error {
 	return cmp.Or(a.addresses.check(was, is), a.extensions.ofNode(a.tx, was, is))
 }

@@ -17,7 +17,7 @@ import (
 	"pando/internal/trace"
 )
 
-// Bounds of answers that list history.
+// Limits of answers that list boots and events.
 const (
 	defaultBoots  = 100
 	maxBoots      = 10_000
@@ -70,7 +70,8 @@ func (a *bootAPI) listBoots(r *http.Request) (any, error) {
 	return out, err
 }
 
-// state is how a boot is: a node's latest one as the node is, one before it as it ended.
+// state returns the state of a boot: for a node's latest boot the state of the node now, for an earlier one how it
+// ended.
 func (a *bootAPI) state(
 	ctx context.Context,
 	latest map[fleet.BootID]fleet.Node,
@@ -84,7 +85,7 @@ func (a *bootAPI) state(
 	return a.faults.State(ctx, n, p)
 }
 
-// latestOf are the boots that are the latest of their nodes.
+// latestOf returns the nodes whose latest boot is in boots, by boot.
 func latestOf(tx *registry.Tx, boots []registry.Boot) (map[fleet.BootID]fleet.Node, error) {
 	names := map[string]bool{}
 	for _, b := range boots {
@@ -97,7 +98,7 @@ func latestOf(tx *registry.Tx, boots []registry.Boot) (map[fleet.BootID]fleet.No
 			out[b.ID], err = tx.Node(name)
 		}
 		if errors.Is(err, registry.ErrNotFound) {
-			err = nil // it was deleted
+			err = nil // a node was deleted
 		}
 	}
 	return out, err
@@ -130,7 +131,7 @@ func (a *bootAPI) listFailed(r *http.Request) (any, error) {
 	return api.BootList{Boots: boots[:min(len(boots), int(min(max(limit, 1), maxBoots)))]}, err
 }
 
-// selectBoots returns the newest boots of a node set, or of everybody.
+// selectBoots returns the newest boots of a node set, or of all machines if selection is "".
 func selectBoots(tx *registry.Tx, selection string, limit int) ([]registry.Boot, error) {
 	if selection == "" {
 		return tx.Boots(registry.BootFilter{Limit: limit})
@@ -194,7 +195,7 @@ func (a *bootAPI) showNodeBoot(r *http.Request) (any, error) {
 	return a.bootDetail(r.Context(), b)
 }
 
-// bootDetail puts a boot's timeline together.
+// bootDetail returns a boot with its timeline.
 func (a *bootAPI) bootDetail(ctx context.Context, b registry.Boot) (any, error) {
 	if err := a.flushEvents(ctx); err != nil {
 		return nil, err
@@ -232,7 +233,7 @@ func (a *bootAPI) bootDetail(ctx context.Context, b registry.Boot) (any, error) 
 	}
 	line := trace.NewTimeline(events)
 	if !line.Started.IsZero() {
-		out.Started = line.Started // steps count from here
+		out.Started = line.Started // times of steps are relative to this
 	}
 	for _, step := range line.Steps {
 		out.Steps = append(out.Steps, api.Step(step))
@@ -283,8 +284,8 @@ func (a *bootAPI) listEvents(r *http.Request) (any, error) {
 	return api.EventList{Events: events, Last: last}, err
 }
 
-// streamEvents sends events as they come, in the form of server-sent events: "id:" is the sequence number, so that a
-// browser which lost the connection goes on where it was.
+// streamEvents sends events as they occur, as server-sent events. "id:" is the sequence number, so that a browser that
+// lost the connection goes on where it was.
 func (a *bootAPI) streamEvents(w http.ResponseWriter, r *http.Request) error {
 	after, err := httpapi.QueryInt(r, "after", a.reg.Last())
 	if err != nil {
@@ -316,5 +317,5 @@ func (a *bootAPI) streamEvents(w http.ResponseWriter, r *http.Request) error {
 		}
 		return out.Flush()
 	})
-	return nil // the answer has begun: how it ends is seen by the client as its end
+	return nil // the answer has begun: the client sees an error only as its end
 }

@@ -12,7 +12,7 @@ import (
 	"pando/internal/registry"
 )
 
-// classAPI keeps hardware classes.
+// classAPI shows and changes hardware classes.
 type classAPI struct{ reg *registry.Registry }
 
 func (a *classAPI) listClasses(r *http.Request) (any, error) {
@@ -28,7 +28,7 @@ func (a *classAPI) listClasses(r *http.Request) (any, error) {
 	return out, err
 }
 
-// classViews joins classes with the nodes that are of them.
+// classViews returns classes with the nodes that belong to them.
 func classViews(tx *registry.Tx, classes []fleet.Class) ([]api.Class, error) {
 	hardware, err := tx.Hardware()
 	if err != nil {
@@ -115,7 +115,7 @@ func (a *classAPI) setClass(r *http.Request) (any, error) {
 	return out, err
 }
 
-// classAffected returns the nodes whose kernel arguments differ when a class becomes another one.
+// classAffected returns the nodes whose kernel arguments change when class `was` becomes `is`.
 func classAffected(tx *registry.Tx, was, is fleet.Class) ([]string, error) {
 	views, err := classViews(tx, []fleet.Class{was, is})
 	if err != nil {
@@ -136,7 +136,7 @@ func classAffected(tx *registry.Tx, was, is fleet.Class) ([]string, error) {
 	return out, nil
 }
 
-// only are the names of a that b has not.
+// only returns the names that are in a and not in b.
 func only(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(n string) bool { return slices.Contains(b, n) })
 }

@@ -11,7 +11,7 @@ import (
 	"pando/internal/registry"
 )
 
-// commandAPI has running nodes do what people ask for.
+// commandAPI sends commands to running nodes.
 type commandAPI struct {
 	reg      *registry.Registry
 	commands *nodecommand.Queue
@@ -39,7 +39,7 @@ func (a *commandAPI) prepareCache(r *http.Request) (any, error) {
 	)
 }
 
-// do has the node of a request do something.
+// do sends a command to the node that a request names, and waits for its result.
 func (a *commandAPI) do(r *http.Request, what api.NodeCommand) (any, error) {
 	var boot registry.Boot
 	err := a.reg.View(r.Context(), func(tx *registry.Tx) error {

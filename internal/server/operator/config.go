@@ -14,7 +14,7 @@ import (
 	"pando/internal/registry"
 )
 
-// configAPI keeps config files, and shows what nodes get.
+// configAPI shows and changes config files, and shows which ones nodes get.
 type configAPI struct {
 	reg      *registry.Registry
 	renderer *nodeconfig.Renderer
@@ -39,13 +39,13 @@ func (a *configAPI) listConfig(r *http.Request) (any, error) {
 	return out, err
 }
 
-// configKey names a declared config file.
+// configKey identifies a declared config file.
 type configKey struct {
 	of   fleet.Scope
 	path string
 }
 
-// configGetters are the names of the adopted nodes that get each config file.
+// configGetters returns the names of the adopted nodes that get each config file.
 func configGetters(tx *registry.Tx, all []fleet.ConfigFile) (map[configKey][]string, error) {
 	out := map[configKey][]string{}
 	nodes, err := tx.Nodes()
@@ -96,7 +96,7 @@ func (a *configAPI) showConfig(r *http.Request) (any, error) {
 	return out, err
 }
 
-// maxConfigBody bounds the body of a config file: its content is in base64.
+// maxConfigBody limits the request body that sets a config file: the content is in base64.
 const maxConfigBody = fleet.MaxConfigFile*4/3 + 64<<10
 
 func (a *configAPI) setConfig(r *http.Request) (any, error) {
@@ -130,8 +130,8 @@ func (a *configAPI) setConfig(r *http.Request) (any, error) {
 	return out, err
 }
 
-// tryConfig renders a file for all nodes that get it, and tells for which that fails: one mistake once, however many
-// nodes have it.
+// tryConfig renders a file for all nodes that get it. It returns these nodes, and each mistake once with the nodes that
+// have it.
 func (a *configAPI) tryConfig(tx *registry.Tx, f fleet.ConfigFile) (nodes, problems []string, err error) {
 	all, err := tx.ConfigFiles()
 	if err != nil {
@@ -177,7 +177,7 @@ func (a *configAPI) tryConfig(tx *registry.Tx, f fleet.ConfigFile) (nodes, probl
 	return nodes, problems, nil
 }
 
-// masked is what stands for a secret where people look.
+// masked returns the text that replaces a secret where people read a config file.
 func masked(name string) (string, error) { return "<secret " + name + ">", nil }
 
 func configDiff(was, is fleet.ConfigFile) []string {

@@ -11,27 +11,28 @@ import (
 	"pando/internal/versions"
 )
 
-// extensions says which extensions nodes get, and refuses those that do not go with their image.
+// extensions decides which extensions nodes get, and refuses extensions that do not fit their image.
 type extensions struct{ versions *versions.Cache }
 
-// ofGroup refuses an image and extensions of which the nodes of a group, or one of its nodes, could not be given all.
+// ofGroup returns an error if the extensions of a group, or of one of its nodes, do not all fit the image.
 func (e extensions) ofGroup(tx *registry.Tx, g fleet.Group, n fleet.Node) error {
 	g = n.Settings.Of(g)
 	return e.versions.GoTogether(tx, cmp.Or(n.Version, g.Image), g.ExtensionList())
 }
 
-// ofNode refuses the image and the extensions of a node that become its own, or others.
+// ofNode does the same check for a node whose image, group or extensions change. A node without an image and extensions
+// of its own needs none.
 func (e extensions) ofNode(tx *registry.Tx, was, is fleet.Node) error {
 	if is.State != fleet.Adopted ||
 		was.Version == is.Version && was.Group == is.Group && slices.Equal(was.ExtensionList(), is.ExtensionList()) {
 		return nil
 	}
 	if is.Version == "" && is.Extensions == nil {
-		return nil // it has what its group has
+		return nil // the node has what its group has
 	}
 	g, err := tx.Group(cmp.Or(is.Group, fleet.DefaultGroup))
 	if fleetview.Absent(err) {
-		return nil // which is refused elsewhere
+		return nil // another check refuses a missing group
 	}
 	if err != nil {
 		return err
@@ -39,7 +40,8 @@ func (e extensions) ofNode(tx *registry.Tx, was, is fleet.Node) error {
 	return e.ofGroup(tx, g, is)
 }
 
-// show adds what should be laid over what a node runs, or over its next boot where it does not run.
+// show adds to n the extensions that it should have over what it runs, or over its next boot's image if it does not
+// run.
 func (e extensions) show(tx *registry.Tx, n *api.Node) error {
 	g, err := tx.Group(n.Group)
 	if err != nil {
@@ -57,8 +59,7 @@ func (e extensions) show(tx *registry.Tx, n *api.Node) error {
 	return nil
 }
 
-// diff returns the extensions that the next boot of a node gets and it has not, and those that it has and
-// would lose.
+// diff returns the extensions that a node would get at its next boot, and those that it would lose.
 func (e extensions) diff(tx *registry.Tx, n api.Node) (gets, loses []string, err error) {
 	g, err := tx.Group(n.Group)
 	if err != nil || n.Desired == "" || n.Running == "" {

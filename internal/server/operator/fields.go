@@ -12,7 +12,7 @@ import (
 	"pando/internal/httpapi"
 )
 
-// applyNodeSet changes n as a request says.
+// applyNodeSet changes the fields of n that a request sets.
 func applyNodeSet(n *fleet.Node, req api.NodeSet) (err error) {
 	if req.Name != nil {
 		n.Name = *req.Name
@@ -68,7 +68,7 @@ func applyNodeSet(n *fleet.Node, req api.NodeSet) (err error) {
 
 func cloneNode(n fleet.Node) fleet.Node {
 	n.MACs, n.KernelArgs, n.Labels = slices.Clone(n.MACs), slices.Clone(n.KernelArgs), maps.Clone(n.Labels)
-	n.Learned = slices.Clone(n.Learned)
+	n.Learned, n.Claimed = slices.Clone(n.Learned), slices.Clone(n.Claimed)
 	return n
 }
 
@@ -111,7 +111,8 @@ func nodeDiff(was, is fleet.Node) []string {
 	return d
 }
 
-// settings adds the settings that differ. What is not set is shown as unset or, if that is "", as its default.
+// settings adds the settings that differ. `unset` is shown for a setting without a value; if it is "", the default is
+// shown.
 func (d *diff) settings(was, is fleet.Settings, unset string) {
 	for _, c := range was.Diff(is, unset) {
 		*d = append(*d, c.String())
@@ -125,7 +126,7 @@ func addressText(a netip.Addr) string {
 	return a.String()
 }
 
-// macText is the MACs of a node, with a mark at those that no operator declared.
+// macText returns the MACs of a node. It marks those that no operator declared.
 func macText(n fleet.Node) string {
 	var s []string
 	for _, m := range n.MACs {

@@ -14,7 +14,7 @@ import (
 	"pando/internal/registry"
 )
 
-// groupAPI keeps groups.
+// groupAPI shows and changes groups.
 type groupAPI struct {
 	reg        *registry.Registry
 	extensions extensions
@@ -87,7 +87,7 @@ func (a *groupAPI) setGroup(r *http.Request) (any, error) {
 			return err
 		}
 		if req.Follow && req.Image == nil {
-			return httpapi.BadRequest("no tag is named that is to be followed", "name it as the image: lab:stable")
+			return httpapi.BadRequest("no tag to follow is named", "name one as the image, such as lab:stable")
 		}
 		g := applyGroupSet(was, req)
 		if err := cmp.Or(httpapi.Invalid(g.Validate()), knownZone(g.Settings)); err != nil {
@@ -115,8 +115,8 @@ func (a *groupAPI) setGroup(r *http.Request) (any, error) {
 	return out, err
 }
 
-// affected makes a change of a group and returns the nodes whose next boot differs: those that get another
-// version, or all members when something else changes that nodes are told.
+// affected changes a group and returns the nodes whose next boot differs: nodes that get another version, or all
+// members if another setting changes that nodes are sent.
 func affected(tx *registry.Tx, was, is fleet.Group, change func() error) ([]string, error) {
 	before, err := fleetview.DesiredAll(tx)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"pando/internal/store"
 )
 
-// diffAPI says what a reboot would change.
+// diffAPI shows what a reboot would change.
 type diffAPI struct {
 	reg        *registry.Registry
 	views      fleetview.Nodes
@@ -23,7 +23,7 @@ type diffAPI struct {
 	renderer   *nodeconfig.Renderer
 	extensions extensions
 	methods    *bootmethod.Chooser
-	compare    func(context.Context, *api.ImageDiff) error // of two versions
+	compare    func(context.Context, *api.ImageDiff) error // compares two versions
 }
 
 // diffNodes answers GET /v1/diff: what a reboot would change.
@@ -32,7 +32,7 @@ func (a *diffAPI) diffNodes(r *http.Request) (any, error) {
 		api.Node
 		args        []string
 		gets, loses []string      // extensions
-		boot        registry.Boot // the latest; none: the zero one
+		boot        registry.Boot // the latest boot; zero if there is none
 	}
 	var nodes []what
 	err := a.reg.View(r.Context(), func(tx *registry.Tx) error {
@@ -82,7 +82,7 @@ func (a *diffAPI) diffNodes(r *http.Request) (any, error) {
 	return out, nil
 }
 
-// nextArgs are the kernel arguments of a node's next boot that do not come from its image.
+// nextArgs returns the kernel arguments of a node's next boot that do not come from its image.
 func nextArgs(tx *registry.Tx, n fleet.Node) ([]string, error) {
 	p := bootplan.Plan{Node: n}
 	var err error
@@ -93,8 +93,7 @@ func nextArgs(tx *registry.Tx, n fleet.Node) ([]string, error) {
 	return p.KernelArgs(), err
 }
 
-// nodeDiff compares what a node runs with what its next boot gets. known has the comparisons of versions that were
-// made.
+// nodeDiff compares what a node runs with what its next boot gets. known caches the comparisons of versions.
 func (a *diffAPI) nodeDiff(
 	ctx context.Context,
 	n api.Node,
@@ -136,7 +135,7 @@ func (a *diffAPI) nodeDiff(
 		if known[key] == nil && d.Root {
 			c := api.ImageDiff{FromHas: n.Running, ToHas: n.Desired}
 			if err := a.compare(ctx, &c); err != nil {
-				d.Problem = err.Error() // one of them is damaged: the rest can be told all the same
+				d.Problem = err.Error() // a version is damaged; the other fields are shown all the same
 			} else {
 				known[key] = &c
 			}
@@ -150,7 +149,7 @@ func (a *diffAPI) nodeDiff(
 	return d, nil
 }
 
-// nodeMethod tells by which method a node would come to its next boot if the choice was free.
+// nodeMethod sets the boot method that the server would choose for a node's next boot by itself.
 func (a *diffAPI) nodeMethod(ctx context.Context, n fleet.Node, b registry.Boot, d *api.NodeDiff) {
 	var err error
 	if d.Method, d.MethodWhy, err = a.methods.Choose(ctx, fleet.MethodAuto, n, b); err != nil && d.Problem == "" {

@@ -20,7 +20,7 @@ import (
 	"pando/internal/store"
 )
 
-// nodeAPI keeps nodes.
+// nodeAPI shows and changes nodes.
 type nodeAPI struct {
 	reg         *registry.Registry
 	views       fleetview.Nodes
@@ -30,7 +30,7 @@ type nodeAPI struct {
 	addresses   addresses
 	waker       *nodecommand.Waker
 	data        NodeData
-	rebootAfter time.Duration // of nodes whose group says nothing
+	rebootAfter time.Duration // for nodes whose group does not set it
 	now         func() time.Time
 }
 
@@ -82,7 +82,7 @@ func (a *nodeAPI) showNode(r *http.Request) (any, error) {
 	return out, err
 }
 
-// effective reports where a node's settings come from.
+// effective returns a node's settings and where each comes from.
 func (a *nodeAPI) effective(tx *registry.Tx, n api.Node) ([]fleet.Value, error) {
 	g, err := tx.Group(n.Group)
 	if err != nil {
@@ -101,7 +101,7 @@ func (a *nodeAPI) effective(tx *registry.Tx, n api.Node) ([]fleet.Value, error) 
 	}
 	l.Rollout, l.Target = target.Rollout, target.Image
 	if n.Desired != "" {
-		// What cannot be read is not shown here: the boot says why, when there is one.
+		// A manifest that cannot be read is no error here: the next boot reports it.
 		if m, err := a.store.Manifest(n.Desired); err == nil {
 			l.ImageArgs = m.CommandLine
 		}
@@ -127,7 +127,7 @@ func (a *nodeAPI) createNode(r *http.Request) (any, error) {
 	}
 	if len(n.MACs) == 0 && n.Serial == "" {
 		return nil, httpapi.BadRequest(
-			"node "+n.Name+": no MAC address and no serial number: nothing would ever be recognised as it",
+			"node "+n.Name+": no MAC address and no serial number: the server could never recognise it",
 			"name its NIC with --mac, or the machine with --serial",
 		)
 	}
@@ -155,7 +155,7 @@ func (a *nodeAPI) createNode(r *http.Request) (any, error) {
 	return out[0], nil
 }
 
-// address reads a fixed address; "" is none.
+// address parses a fixed address; "" is none.
 func address(text string) (netip.Addr, error) {
 	if text == "" {
 		return netip.Addr{}, nil
@@ -196,7 +196,7 @@ func (a *nodeAPI) setNodes(r *http.Request) (any, error) {
 				return nil, err
 			}
 			for i := range nodes {
-				if req.Name != nil { // what it keeps does not depend on its name
+				if req.Name != nil { // the node's state stays at its place under the new name
 					if err := a.data.RecordPlace(tx, nodes[i]); err != nil {
 						return nil, err
 					}
@@ -214,11 +214,11 @@ func (a *nodeAPI) setNodes(r *http.Request) (any, error) {
 	return out, err
 }
 
-// pinNodeSet is the request with the version that its image names now.
+// pinNodeSet returns the request with its image resolved to a version as of now.
 func pinNodeSet(tx *registry.Tx, req api.NodeSet) (api.NodeSet, error) {
 	if req.Version == nil {
 		if req.Follow {
-			return req, httpapi.BadRequest("no tag is named that is to be followed", "name it as the image: lab:stable")
+			return req, httpapi.BadRequest("no tag to follow is named", "name one as the image, such as lab:stable")
 		}
 		return req, nil
 	}
@@ -227,13 +227,13 @@ func pinNodeSet(tx *registry.Tx, req api.NodeSet) (api.NodeSet, error) {
 	return req, err
 }
 
-// changeNodes changes the selected nodes by fn, all or none, and tells what changed. fn may change what it is given.
+// changeNodes changes the selected nodes by fn, all or none, and answers what changed. fn may modify its slice.
 func (a *nodeAPI) changeNodes(r *http.Request, selection string, dryRun bool,
 	fn func(*registry.Tx, []fleet.Node) ([]fleet.Node, error)) (any, error) {
 	var out api.Changes
-	var follow []string // nodes whose extensions may be others
+	var follow []string // nodes whose extensions may have changed
 	err := a.reg.Update(r.Context(), func(tx *registry.Tx) error {
-		out, follow = api.Changes{DryRun: dryRun, Nodes: []api.Change{}}, nil // it may be tried again
+		out, follow = api.Changes{DryRun: dryRun, Nodes: []api.Change{}}, nil // the transaction may run again
 		before, err := fleetview.SelectNodes(tx, selection, false)
 		if err != nil {
 			return err
@@ -297,8 +297,8 @@ func (a *nodeAPI) deleteNodes(r *http.Request) (any, error) {
 	return out, err
 }
 
-// retire forgets a node: its name, MACs and addresses are free then. What it keeps is not inherited by the next
-// node of that name.
+// retire deletes a node, which frees its name, MACs and addresses. Its state is not passed on to the next node of that
+// name.
 func retire(tx *registry.Tx, data NodeData, n fleet.Node, at time.Time) error {
 	if err := cmp.Or(data.RecordPlace(tx, n), tx.RetireState(n.Name, at)); err != nil {
 		return err
@@ -326,7 +326,7 @@ func (a *nodeAPI) adoptNodes(r *http.Request) (any, error) {
 				continue
 			}
 			given := req.Name
-			if strings.Contains(given, "[") { // a rule is for those that have no name
+			if strings.Contains(given, "[") { // a naming rule is for nodes that have no declared name
 				given = ""
 			}
 			declared, found, err := discovery.Awaited(tx, nodes[i], given)
@@ -337,7 +337,7 @@ func (a *nodeAPI) adoptNodes(r *http.Request) (any, error) {
 				nodes[i] = discovery.Become(nodes[i], declared)
 				continue
 			}
-			nodes[i].State, nodes[i].Learned = fleet.Adopted, nil // an operator says that it is this machine
+			nodes[i].State, nodes[i].Learned = fleet.Adopted, nil // the operator confirms the MACs
 			if req.Group != nil {
 				nodes[i].Group = *req.Group
 			}
@@ -349,7 +349,8 @@ func (a *nodeAPI) adoptNodes(r *http.Request) (any, error) {
 	})
 }
 
-// adoptionNames makes names for n nodes that are adopted: one that was given, or those of a rule which nobody has.
+// adoptionNames returns a function that yields names for n nodes to adopt: the given name, or unused names of a naming
+// rule.
 func adoptionNames(tx *registry.Tx, name string, n int) (func() (string, error), error) {
 	if name != "" && !strings.Contains(name, "[") {
 		if n > 1 {
@@ -382,7 +383,7 @@ func adoptionNames(tx *registry.Tx, name string, n int) (func() (string, error),
 	}, nil
 }
 
-// resetNodes answers POST /v1/nodes/reset: the TPM keys of some nodes are forgotten.
+// resetNodes answers POST /v1/nodes/reset: it deletes the recorded TPM keys of nodes.
 func (a *nodeAPI) resetNodes(r *http.Request) (any, error) {
 	req, err := httpapi.Body[api.NodeSelection](r)
 	if err != nil {

@@ -19,24 +19,24 @@ import (
 	"pando/internal/versions"
 )
 
-// NodeData is what the server keeps of nodes outside of the registry: state, journals, swap space.
+// NodeData manages what the server keeps of nodes outside of the registry: state, journals, swap space.
 type NodeData interface {
-	// RecordPlace puts on record where a node keeps its state, before its name or the node goes.
+	// RecordPlace records where a node keeps its state. Call it before the node is renamed or deleted.
 	RecordPlace(tx *registry.Tx, n fleet.Node) error
 	NodeRenamed(ctx context.Context, was, is string)
 	NodeDeleted(ctx context.Context, node string, at time.Time)
 }
 
-// Faults says what is wrong with boots.
+// Faults finds what is wrong with boots.
 type Faults interface {
-	// State is how a node's latest boot is; the zero node: of a machine that nobody adopted.
+	// State returns the state of a node's latest boot. The zero node stands for a machine that is not adopted.
 	State(ctx context.Context, n fleet.Node, p registry.Progress) (trace.State, error)
-	// List returns the latest boots of these nodes that have a fault; nil nodes are all.
+	// List returns the latest boots of these nodes that have a fault; nil nodes means all.
 	List(ctx context.Context, nodes map[string]bool) ([]api.Boot, error)
 	Of(ctx context.Context, b registry.Boot, p registry.Progress, events []trace.Event) (*api.Fault, error)
 }
 
-// Options are what the routes work with.
+// Options are what the routes need.
 type Options struct {
 	Registry *registry.Registry
 	Store    *store.Dir
@@ -51,18 +51,19 @@ type Options struct {
 	Faults      Faults
 	Compare     func(context.Context, *api.ImageDiff) error // compares two versions
 	FlushEvents func(context.Context) error                 // writes the events that are still in memory
-	DHCP        func(*registry.Tx) (api.DHCP, error)        // what the DHCP part does now
-	Subnets     func() []dhcp.Subnet                        // in which this server gives addresses; none: another does
+	DHCP        func(*registry.Tx) (api.DHCP, error)        // the state of the DHCP server
+	Ports       func() []api.Port                           // where nodes reach the server
+	Subnets     func() []dhcp.Subnet                        // in which this server gives addresses; may be none
 	Loads       func() api.Loads                            // how many nodes load kernel and initrd now
 	Logs        func() api.Logs                             // how journals are kept
 
 	Release     string
-	RebootAfter time.Duration // of nodes whose group says nothing
+	RebootAfter time.Duration // for nodes whose group does not set it
 	Started     time.Time     // of the server
 	Now         func() time.Time
 }
 
-// Routes are the routes of this room.
+// Routes returns the routes of this package.
 func Routes(o Options) []httpapi.Route {
 	x := extensions{o.Versions}
 	return slices.Concat(
@@ -80,7 +81,7 @@ func Routes(o Options) []httpapi.Route {
 func (o Options) siteRoutes() []httpapi.Route {
 	site := &siteAPI{
 		reg: o.Registry, views: o.Views, faults: o.Faults, release: o.Release, started: o.Started, now: o.Now,
-		dhcp: o.DHCP, loads: o.Loads, logs: o.Logs, whole: o.Versions.Whole,
+		dhcp: o.DHCP, ports: o.Ports, loads: o.Loads, logs: o.Logs, whole: o.Versions.Whole,
 	}
 	return []httpapi.Route{
 		httpapi.NewRoute("GET", "/v1/status", httpapi.JSON(site.status)),
@@ -117,7 +118,7 @@ func (o Options) nodeRoutes(x extensions) []httpapi.Route {
 	}
 }
 
-// fileRoutes are the routes of config files and secrets, and of what gives boots theirs.
+// fileRoutes returns the routes of config files and secrets, of syncs, and of approvals of boots.
 func (o Options) fileRoutes() []httpapi.Route {
 	configs := &configAPI{reg: o.Registry, renderer: o.Configs, now: o.Now}
 	syncs := &syncAPI{reg: o.Registry, renderer: o.Configs, commands: o.Commands}

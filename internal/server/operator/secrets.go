@@ -13,7 +13,7 @@ import (
 	"pando/internal/registry"
 )
 
-// secretAPI keeps secrets, and approves boots that ask for theirs.
+// secretAPI shows and changes secrets, and approves boots that request theirs.
 type secretAPI struct {
 	reg      *registry.Registry
 	renderer *nodeconfig.Renderer
@@ -32,7 +32,7 @@ func (a *secretAPI) listSecrets(r *http.Request) (any, error) {
 	return out, err
 }
 
-// maxSecretBody bounds the body of a secret: its value is in base64.
+// maxSecretBody limits the request body that sets a secret: the value is in base64.
 const maxSecretBody = fleet.MaxSecret*4/3 + 64<<10
 
 func (a *secretAPI) setSecret(r *http.Request) (any, error) {
@@ -42,7 +42,7 @@ func (a *secretAPI) setSecret(r *http.Request) (any, error) {
 	}
 	if len(req.Value) > fleet.MaxSecret {
 		return nil, httpapi.BadRequest(
-			fmt.Sprintf("secret %s has %d bytes: at most %d are kept", req.Name, len(req.Value), fleet.MaxSecret),
+			fmt.Sprintf("secret %s has %d bytes: at most %d are allowed", req.Name, len(req.Value), fleet.MaxSecret),
 			"",
 		)
 	}
@@ -76,7 +76,7 @@ func (a *secretAPI) deleteSecret(r *http.Request) (any, error) {
 	return nil, a.reg.Update(r.Context(), func(tx *registry.Tx) error { return tx.DeleteSecret(r.PathValue("name")) })
 }
 
-// approveNodes answers POST /v1/nodes/approve: the latest boots of some nodes may have their secrets.
+// approveNodes answers POST /v1/nodes/approve: it lets the latest boots of nodes have their secrets.
 func (a *secretAPI) approveNodes(r *http.Request) (any, error) {
 	req, err := httpapi.Body[api.NodeSelection](r)
 	if err != nil {
@@ -100,7 +100,8 @@ func (a *secretAPI) approveNodes(r *http.Request) (any, error) {
 	return out, err
 }
 
-// approve approves the latest boot of a node, and with the policy tpm the key that it proved, for all boots to come.
+// approve approves the latest boot of a node. With the policy tpm it also approves the key that the boot proved, for
+// all later boots.
 func (a *secretAPI) approve(tx *registry.Tx, n fleet.Node) ([]string, error) {
 	b, err := fleetview.LatestBoot(tx, n)
 	if err != nil {
@@ -117,7 +118,11 @@ func (a *secretAPI) approve(tx *registry.Tx, n fleet.Node) ([]string, error) {
 			"switch it on first",
 		)
 	}
-	if fleet.ValueOf(c.Group.Secrets).Kind() == fleet.SecretsApprove {
+	switch fleet.ValueOf(c.Group.Secrets).Kind() {
+	case fleet.SecretsMAC:
+		n.Claimed = nil
+		return []string{"the machine with MAC " + b.MAC.String() + ": approved"}, tx.PutNode(n.Name, n)
+	case fleet.SecretsApprove:
 		return []string{"boot " + string(b.ID) + ": approved"}, tx.ApproveBoot(b.ID, a.now())
 	}
 	switch {
@@ -128,7 +133,7 @@ func (a *secretAPI) approve(tx *registry.Tx, n fleet.Node) ([]string, error) {
 		return nil, api.NewError(
 			api.Conflict,
 			"another key was approved: this is another machine, or its TPM was cleared",
-			"when it is the right machine: pando node identity reset "+n.Name,
+			"if it is the right machine: pando node identity reset "+n.Name,
 		)
 	}
 	n.TPMKey = b.Proof

@@ -16,10 +16,10 @@ import (
 	"pando/internal/trace"
 )
 
-// StatusFaults is how many faulty boots are in the status of the site.
+// StatusFaults is how many faulty boots the status of the site lists at most.
 const StatusFaults = 10
 
-// siteAPI answers what is about the whole site.
+// siteAPI answers requests about the whole site.
 type siteAPI struct {
 	reg     *registry.Registry
 	views   fleetview.Nodes
@@ -28,14 +28,16 @@ type siteAPI struct {
 	started time.Time
 	now     func() time.Time
 	dhcp    func(*registry.Tx) (api.DHCP, error)
+	ports   func() []api.Port
 	loads   func() api.Loads
 	logs    func() api.Logs
-	whole   func(fleet.Digest) error // what keeps a version from booting
+	whole   func(fleet.Digest) error // returns why a version cannot boot, nil if it can
 }
 
 func (a *siteAPI) status(r *http.Request) (any, error) {
 	out := api.Status{
 		Release: a.release, Started: a.started, Time: a.now(), Loads: a.loads(), Logs: a.logs(),
+		Ports: a.ports(),
 		Nodes: map[string]int{}, Stages: map[trace.Stage]int{}, Bytes: map[string]int64{},
 	}
 	if d := a.reg.FullDisk(); d != nil {
@@ -93,7 +95,7 @@ func (a *siteAPI) status(r *http.Request) (any, error) {
 	return out, err
 }
 
-// broken lists the versions that groups boot and that are not whole.
+// broken lists the incomplete versions that groups boot.
 func (a *siteAPI) broken(groups []api.Group) (out []api.BrokenVersion) {
 	by := map[fleet.Digest][]string{}
 	for _, g := range groups {
@@ -145,7 +147,7 @@ func (a *siteAPI) listLeases(r *http.Request) (any, error) {
 	return out, err
 }
 
-// deleteLease forgets who has an address. A node's fixed address is the node's all the same.
+// deleteLease deletes the lease of an address. A node's fixed address stays reserved for the node.
 func (a *siteAPI) deleteLease(r *http.Request) (any, error) {
 	addr, err := netip.ParseAddr(r.PathValue("address"))
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 	"pando/internal/registry"
 )
 
-// syncAtOnce is how many nodes are waited for at a time.
+// syncAtOnce is how many nodes a sync waits for at a time.
 const syncAtOnce = 256
 
-// syncAPI has running nodes look after their config files.
+// syncAPI makes running nodes update their config files.
 type syncAPI struct {
 	reg      *registry.Registry
 	renderer *nodeconfig.Renderer
@@ -55,7 +55,7 @@ func (a *syncAPI) syncNodes(r *http.Request) (any, error) {
 	return out, nil
 }
 
-// syncNode has one node look after its config files.
+// syncNode makes one node update its config files, or with dryRun say what it would change.
 func (a *syncAPI) syncNode(ctx context.Context, n fleet.Node, b registry.Boot, dryRun bool) api.NodeSync {
 	out := api.NodeSync{Node: n.Name}
 	if b.Session.IsZero() {

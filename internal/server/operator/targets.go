@@ -22,14 +22,14 @@ type Targets struct {
 	Views    fleetview.Nodes
 }
 
-// List answers GET /v1/sd: the fleet's booted nodes as Prometheus' HTTP service discovery has them.
+// List answers GET /v1/sd: the fleet's booted nodes in the format of Prometheus' HTTP service discovery.
 func (t Targets) List(r *http.Request) (any, error) {
 	at, err := httpapi.QueryInt(r, "port", exporterPort)
 	if err != nil {
 		return nil, err
 	}
 	if at < 1 || at > 65535 {
-		return nil, httpapi.BadRequest("port "+strconv.FormatInt(at, 10)+" is none", "")
+		return nil, httpapi.BadRequest("port "+strconv.FormatInt(at, 10)+" is not a port number", "")
 	}
 	out := []api.ScrapeTarget{}
 	err = t.Registry.View(r.Context(), func(tx *registry.Tx) error {
@@ -54,9 +54,9 @@ func (t Targets) List(r *http.Request) (any, error) {
 	return out, err
 }
 
-// scrapeTarget is a node to be scraped. Labels that begin with two underscores are gone after relabelling.
+// scrapeTarget returns the target of a node. Prometheus drops labels that begin with two underscores after relabelling.
 func scrapeTarget(n api.Node, b registry.Boot, target string) api.ScrapeTarget {
-	image, _, _, _ := b.Image.Split() // an image that was named wrongly has booted nothing
+	image, _, _, _ := b.Image.Split() // a boot whose image name is not valid never booted
 	labels := map[string]string{
 		"node":                 n.Name,
 		"group":                n.Group,
@@ -79,7 +79,7 @@ func scrapeTarget(n api.Node, b registry.Boot, target string) api.ScrapeTarget {
 	return api.ScrapeTarget{Targets: []string{target}, Labels: labels}
 }
 
-// labelName makes a label's name one of Prometheus': letters, digits and underscores.
+// labelName converts a label's name to one that Prometheus accepts: letters, digits and underscores.
 func labelName(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {

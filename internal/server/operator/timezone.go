@@ -8,12 +8,12 @@ import (
 	"pando/internal/httpapi"
 )
 
-// knownZone refuses hours of a time zone that there is not.
+// knownZone refuses hours in an unknown time zone.
 func knownZone(s fleet.Settings) error {
 	h := fleet.ValueOf(s.Hours)
 	t, err := h.Parse()
 	if h == "" || err != nil || t.Zone == "" {
-		return nil // the validation says what is wrong
+		return nil // the general validation reports the error
 	}
 	if _, err := time.LoadLocation(t.Zone); err != nil {
 		return httpapi.BadRequest(

@@ -5,7 +5,7 @@ import (
 	"pando/internal/registry"
 )
 
-// API answers what operators and nodes ask about read traces and boot packs.
+// API answers requests of operators and nodes about read traces and boot packs.
 type API struct {
 	maker      *Maker
 	recordings *Recordings
@@ -17,7 +17,7 @@ func NewAPI(m *Maker, r *Recordings) *API {
 	return &API{maker: m, recordings: r, registry: m.registry}
 }
 
-// Routes are the operator's requests about what boots read.
+// Routes returns the operator's routes about read traces and recordings.
 func (a *API) Routes() []httpapi.Route {
 	return []httpapi.Route{
 		httpapi.NewRoute("GET", "/v1/images/{name}/trace", httpapi.JSON(a.imageTrace)),

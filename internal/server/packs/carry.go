@@ -13,8 +13,8 @@ import (
 	"pando/internal/registry"
 )
 
-// carry gives a version that was not booted yet the packs of its predecessor, those of hardware classes too. Blocks are
-// matched by file path and offset. The pack for all classes is made first, because the others depend on it.
+// carry gives a version that was not booted yet the packs of its predecessor, also those of hardware classes. Blocks
+// are matched by file path and offset. The pack for all classes is made first, because the others depend on it.
 func (p *Maker) carry(ctx context.Context, v fleet.Digest, m image.Manifest) error {
 	before, err := p.predecessors(ctx, v)
 	if err != nil {
@@ -33,7 +33,7 @@ func (p *Maker) carry(ctx context.Context, v fleet.Digest, m image.Manifest) err
 				return err
 			}
 		}
-		return p.lookAll(ctx) // the version after this one may start from it
+		return p.lookAll(ctx) // the next version may carry over from this one
 	}
 	return nil
 }
@@ -63,7 +63,7 @@ func (p *Maker) carryFrom(
 	}
 	order := packer.CarryOver(packer.OrderOf(pack), oldMap, newMap)
 	if len(order.Extents) == 0 {
-		return nil // two images of one name that have nothing in common
+		return nil // the versions have nothing in common
 	}
 	made, err := packer.Make(
 		ctx,
@@ -101,7 +101,7 @@ func (p *Maker) carryFrom(
 	return nil
 }
 
-// predecessors lists the versions that came before one under the same image's name, the nearest first.
+// predecessors lists the earlier versions of the same image name, the nearest first.
 func (p *Maker) predecessors(ctx context.Context, v fleet.Digest) ([]fleet.Digest, error) {
 	var all []registry.ImageVersion
 	err := p.registry.View(ctx, func(tx *registry.Tx) (err error) {
@@ -109,7 +109,7 @@ func (p *Maker) predecessors(ctx context.Context, v fleet.Digest) ([]fleet.Diges
 		return err
 	})
 	var out []fleet.Digest
-	for i, known := range all { // by image, newest first
+	for i, known := range all { // ordered by image, then newest first
 		if known.Version != v {
 			continue
 		}

@@ -11,19 +11,18 @@ import (
 	"pando/internal/registry"
 )
 
-// How long pieces of a replaced pack are kept: for a boot that may be anywhere, and for a node that runs with them.
-// A boot takes minutes. A node reads a piece that it let go of days later, and gives its pieces to others; without
-// them it reads chunks.
+// ReplacedKept is how long the pieces of a replaced pack are kept for boots and nodes that use them. A node may read a
+// piece that it dropped days later, and serves its pieces to others. Without the pieces it reads chunks.
 const (
 	ReplacedKept = 24 * time.Hour
-	// the most time between the choice of a pack and the record of the boot, as a node may register again
+	// The longest time between the choice of a pack and the record of the boot, as a node may repeat its registration.
 	registrationTakes = 10 * time.Minute
 )
 
-// collectEvery is how often replaced packs are looked at.
+// collectEvery is the interval at which replaced packs are checked.
 const collectEvery = time.Hour
 
-// Collect removes what replaced packs alone need, when no node can be using it any more.
+// Collect removes the objects that only replaced packs need, when no node can use them any more.
 func (p *Maker) Collect(ctx context.Context) error {
 	now := p.now()
 	running, err := p.running(ctx, now)
@@ -45,8 +44,8 @@ func (p *Maker) Collect(ctx context.Context) error {
 	return err
 }
 
-// running tells of each version when the first of the boots began, of the nodes that run it or are on the way
-// there. Only a node's last boot counts.
+// running returns, for each version, the start of the oldest boot of the nodes that run it or are booting it. Only a
+// node's last boot counts.
 func (p *Maker) running(ctx context.Context, now time.Time) (map[fleet.Digest]time.Time, error) {
 	first, seen := map[fleet.Digest]time.Time{}, map[fleet.MAC]bool{}
 	err := p.registry.View(ctx, func(tx *registry.Tx) error {
@@ -54,9 +53,9 @@ func (p *Maker) running(ctx context.Context, now time.Time) (map[fleet.Digest]ti
 		if err != nil {
 			return err
 		}
-		for _, b := range all { // the newest first
+		for _, b := range all { // newest first
 			if b.TokenUsed.IsZero() || seen[b.MAC] {
-				continue // it was told of no pack yet, so what ran before it counts
+				continue // it has no pack yet, so the boot before it counts
 			}
 			seen[b.MAC] = true
 			last := b.TokenUsed

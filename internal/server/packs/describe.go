@@ -18,7 +18,7 @@ import (
 	"pando/internal/registry"
 )
 
-// imageTrace answers what boots of a version read.
+// imageTrace answers GET /v1/images/{name}/trace: what boots of a version read.
 func (a *API) imageTrace(r *http.Request) (any, error) {
 	name := r.PathValue("name")
 	ref := fleet.Ref(r.URL.Query().Get("ref"))
@@ -49,7 +49,7 @@ func (a *API) imageTrace(r *http.Request) (any, error) {
 	return out, err
 }
 
-// describe fills in what is known of a version.
+// describe adds what is known of the version to out.
 func (p *Maker) describe(ctx context.Context, out api.ImageTrace) (api.ImageTrace, error) {
 	m, err := p.manifest(out.Version)
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"pando/internal/image/bootpack"
 )
 
-// has reads the packs of a version. One whose map is gone or is not ours is as good as none.
+// has returns the packs of a version by hardware class. A pack whose map is missing or has no valid signature is left
+// out.
 func (p *Maker) has(ctx context.Context, v fleet.Digest) (map[string]packNow, error) {
 	records, err := p.store.Packs(v)
 	if err != nil {
@@ -30,7 +31,7 @@ func (p *Maker) has(ctx context.Context, v fleet.Digest) (map[string]packNow, er
 	return out, ctx.Err()
 }
 
-// load reads the map of a pack, verified.
+// load reads and verifies the map of a pack.
 func (p *Maker) load(ctx context.Context, v fleet.Digest, r bootpack.Record) (bootpack.Map, error) {
 	data, err := p.store.Get(ctx, r.Object)
 	if err != nil {
@@ -39,7 +40,7 @@ func (p *Maker) load(ctx context.Context, v fleet.Digest, r bootpack.Record) (bo
 	return bootpack.Verify(data, []byte(r.Signature), v, p.ring.Trust().Accepted()...)
 }
 
-// measured reads the traces of a version, newest first.
+// measured returns the traces of a version, newest first.
 func (p *Maker) measured(ctx context.Context, v fleet.Digest, m image.Manifest) ([]measured, error) {
 	kept, err := p.traces.List(v)
 	if err != nil || len(kept) == 0 {
@@ -63,11 +64,11 @@ func (p *Maker) measured(ctx context.Context, v fleet.Digest, m image.Manifest) 
 	return out, nil
 }
 
-// ForBoot returns the pack that a boot on such hardware gets, nil when there is none.
+// ForBoot returns the pack for a boot on hardware of a class, or nil.
 func (p *Maker) ForBoot(v fleet.Digest, class string) *fleet.PackRef {
 	records, err := p.store.Packs(v)
 	if err != nil {
-		p.log.Error("boot goes on without its pack", "version", v, "err", err)
+		p.log.Error("boot continues without its pack", "version", v, "err", err)
 		return nil
 	}
 	r, ok := bootpack.Find(records, class)
@@ -75,13 +76,13 @@ func (p *Maker) ForBoot(v fleet.Digest, class string) *fleet.PackRef {
 		return nil
 	}
 	if _, ok := p.store.Stat(r.Object); !ok {
-		p.log.Warn("boot goes on without its pack", "version", v, "err", errors.New("the map is not in the store"))
+		p.log.Warn("boot continues without its pack", "version", v, "err", errors.New("the map is not in the store"))
 		return nil
 	}
 	return &fleet.PackRef{Object: r.Object.String(), Size: r.Size, Signature: r.Signature}
 }
 
-// ForExtensions are the packs of extensions, by version.
+// ForExtensions returns the packs of extensions, by version.
 func (p *Maker) ForExtensions(list []fleet.Extension) (out map[fleet.Digest]fleet.PackRef) {
 	for _, e := range list {
 		r := p.ForBoot(e.Version, "")

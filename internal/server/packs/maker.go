@@ -14,23 +14,23 @@ import (
 	"pando/internal/store"
 )
 
-// Maker makes boot packs in the background, one at a time. Boots do not wait for it: each gets the pack that there is
+// Maker makes boot packs in the background, one at a time. Boots do not wait for it: each gets the pack that exists
 // when the node registers, and keeps it.
 type Maker struct {
 	store    *store.Dir
-	manifest func(fleet.Digest) (image.Manifest, error) // of a version, verified
+	manifest func(fleet.Digest) (image.Manifest, error) // verified manifest of a version
 	registry *registry.Registry
 	traces   *Traces
 	ring     *identity.Ring
 	now      func() time.Time
-	seen     func(fleet.Node) time.Time // when a node was heard of
+	seen     func(fleet.Node) time.Time // when a node was last seen
 	log      *slog.Logger
-	Idle     func() // called when there is nothing left to look at; nil: nobody wants to know
+	Idle     func() // called when no version is left to check; may be nil
 
 	mu     sync.Mutex
-	dirty  map[fleet.Digest]bool      // versions to look at
-	failed map[fleet.Digest]time.Time // when the last try failed; only run's
-	wake   chan struct{}              // one may be waiting in it
+	dirty  map[fleet.Digest]bool      // versions to check
+	failed map[fleet.Digest]time.Time // when the last try failed; used by Run alone
+	wake   chan struct{}              // capacity 1
 }
 
 // Options are what a Maker needs.
@@ -45,14 +45,14 @@ type Options struct {
 	Log      *slog.Logger
 }
 
-// New returns a Maker that has looked at nothing yet.
+// New returns a Maker that has checked no version yet.
 func New(o Options) *Maker {
 	return &Maker{store: o.Store, registry: o.Registry, traces: o.Traces, ring: o.Ring, manifest: o.Manifest,
 		seen: o.LastSeen, now: o.Now, log: o.Log,
 		dirty: map[fleet.Digest]bool{}, failed: map[fleet.Digest]time.Time{}, wake: make(chan struct{}, 1)}
 }
 
-// Look asks for versions to be checked: is there a pack to make?
+// Look requests a check of versions: is there a pack to make?
 func (p *Maker) Look(versions ...fleet.Digest) {
 	p.mu.Lock()
 	for _, v := range versions {
@@ -61,18 +61,18 @@ func (p *Maker) Look(versions ...fleet.Digest) {
 	p.mu.Unlock()
 	select {
 	case p.wake <- struct{}{}:
-	default: // it will look anyway
+	default: // a check is pending already
 	}
 }
 
-// Waiting is how many versions are to be looked at.
+// Waiting returns how many versions are still to be checked.
 func (p *Maker) Waiting() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.dirty)
 }
 
-// next takes a version to look at.
+// next removes and returns a version to check.
 func (p *Maker) next() (fleet.Digest, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,10 +83,10 @@ func (p *Maker) next() (fleet.Digest, bool) {
 	return "", false
 }
 
-// Run makes packs until ctx ends. What cannot be made is logged and tried again when something new is known.
+// Run makes packs until ctx ends. A pack that cannot be made is logged, and tried again after later boots.
 func (p *Maker) Run(ctx context.Context) error {
 	if err := p.lookAll(ctx); err != nil && ctx.Err() == nil {
-		p.log.Error("boot packs", "err", err)
+		p.log.Error("versions cannot be checked for boot packs", "err", err)
 	}
 	collect := time.NewTicker(collectEvery)
 	defer collect.Stop()
@@ -97,7 +97,7 @@ func (p *Maker) Run(ctx context.Context) error {
 		case <-p.wake:
 		case <-collect.C:
 			if err := p.Collect(ctx); err != nil && ctx.Err() == nil {
-				p.log.Error("boot packs that were replaced are kept", "err", err)
+				p.log.Error("replaced boot packs cannot be removed", "err", err)
 			}
 			continue
 		}
@@ -110,7 +110,7 @@ func (p *Maker) Run(ctx context.Context) error {
 	}
 }
 
-// retryAfter is how long to wait after a pack could not be made. An attempt that fails on a full disk takes a minute of
+// retryAfter is the pause after a pack could not be made. A failed attempt, such as on a full disk, takes a minute of
 // processor time, and every boot would cause one.
 const retryAfter = 10 * time.Minute
 
@@ -122,18 +122,18 @@ func (p *Maker) try(ctx context.Context, v fleet.Digest) {
 	if err := p.Version(ctx, v); err != nil && ctx.Err() == nil {
 		p.failed[v] = p.now()
 		p.log.Error(
-			"boot pack",
+			"boot pack cannot be made",
 			"version",
 			v,
 			"err",
 			err,
 			"hint",
-			"boots go on with what there is; a boot later than "+retryAfter.String()+" tries again",
+			"boots use the present pack, or none; the first boot after "+retryAfter.String()+" tries again",
 		)
 	}
 }
 
-// lookAll looks at every version that has a name.
+// lookAll requests a check of every version that has a name.
 func (p *Maker) lookAll(ctx context.Context) error {
 	var all []registry.ImageVersion
 	err := p.registry.View(ctx, func(tx *registry.Tx) (err error) {
@@ -146,14 +146,14 @@ func (p *Maker) lookAll(ctx context.Context) error {
 	return err
 }
 
-// Version makes what a version needs.
+// Version makes the packs that a version needs.
 func (p *Maker) Version(ctx context.Context, v fleet.Digest) error {
 	m, err := p.manifest(v)
 	if err != nil {
 		return err
 	}
 	if !p.ring.SignsPacks(m) {
-		return nil // whoever has the key makes its packs
+		return nil // the owner of the key makes its packs
 	}
 	has, err := p.has(ctx, v)
 	if err != nil {
@@ -176,13 +176,13 @@ func (p *Maker) Version(ctx context.Context, v fleet.Digest) error {
 			return err
 		}
 	}
-	if len(jobs) > 0 { // a version that came after may start from it, a class may need its own
+	if len(jobs) > 0 { // a later version may carry over from it, and a class may need its own
 		return p.lookAll(ctx)
 	}
 	return nil
 }
 
-// whole gives an extension that came without a pack one of all that it has.
+// whole makes a pack of all blocks of an extension that came without a pack.
 func (p *Maker) whole(ctx context.Context, v fleet.Digest, m image.Manifest, has map[string]packNow) error {
 	keys := p.ring.Signers()
 	if _, ok := has[""]; ok || len(keys) == 0 {
@@ -198,8 +198,8 @@ func (p *Maker) whole(ctx context.Context, v fleet.Digest, m image.Manifest, has
 	return err
 }
 
-// record makes a pack of the traces that were known at some moment. Packing a desktop takes minutes, in which
-// others come.
+// record makes a pack of the traces that were known at a moment. Packing a desktop takes minutes, in which further
+// traces may arrive.
 func (p *Maker) record(ctx context.Context, v fleet.Digest, m image.Manifest, j packJob, known time.Time) error {
 	begin := time.Now()
 	r, err := packer.Make(

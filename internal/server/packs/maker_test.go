@@ -82,7 +82,7 @@ func (s *site) addRoot(files map[string][]byte) (image.Manifest, fleet.Digest) {
 	return m, v
 }
 
-// readsOf are the reads of a boot that opens these files.
+// readsOf returns the reads of a boot that opens these files.
 func (s *site) readsOf(m image.Manifest, files ...string) []trace.Read {
 	s.t.Helper()
 	at, err := imagefs.ReadMap(s.t.Context(), s.dir, m)
@@ -135,7 +135,7 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// Traces of versions that nobody boots any more go, and so do files that are none.
+// Traces of versions that no node boots any more are removed, and so are files that are no traces.
 func TestTracesAreBounded(t *testing.T) {
 	tr := &Traces{dir: t.TempDir()}
 	for i := range tracedVersions + 5 {
@@ -164,7 +164,7 @@ func TestTracesAreBounded(t *testing.T) {
 	}
 }
 
-// A pack that cannot be made is not tried at every boot, and is made when the reason is gone.
+// A pack that cannot be made is not tried at every boot, and is made when the cause is gone.
 func TestPackIsTriedAgain(t *testing.T) {
 	s := newSite(t)
 	m, version := s.addRoot(map[string][]byte{"file": testkit.Program(1, 100_000)})
@@ -203,7 +203,7 @@ func TestPackIsTriedAgain(t *testing.T) {
 	}
 }
 
-// A node that is gone for good does not keep a pack for ever.
+// A node that is gone does not keep a replaced pack for ever.
 func TestReplacedPackOfASilentNode(t *testing.T) {
 	s := newSite(t)
 	_, version := s.addRoot(map[string][]byte{"file": testkit.Program(1, 100_000)})
@@ -217,8 +217,7 @@ func TestReplacedPackOfASilentNode(t *testing.T) {
 	}
 }
 
-// A pack takes minutes to make. What an operator had recorded meanwhile is not in it, so it is made once more, and
-// then no more.
+// A recording that an operator requested and that arrives while a pack is being made leads to exactly one more pack.
 func TestRecordingComesWhilePacking(t *testing.T) {
 	s := newSite(t)
 	m, version := s.addRoot(
@@ -275,8 +274,8 @@ func TestRecordingComesWhilePacking(t *testing.T) {
 	}
 }
 
-// What a power cut left of the wishes, nothing or a part, keeps no server from starting: the file is set aside, and
-// wishes are kept again.
+// A damaged file of requests, such as after a power cut, does not keep a server from starting: it is set aside, and new
+// requests are saved.
 func TestDamagedRecordingsAreSetAside(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, recordingsFile)

@@ -11,39 +11,38 @@ import (
 
 // When a pack is made, and when it is made again.
 const (
-	// mergeBoots is of how many boots a pack is made at least. One boot alone may have been odd: somebody logged in
-	// early, or a file system was checked.
+	// mergeBoots is the least number of boots for a pack. A single boot may be unusual: a user logged in early, or a
+	// file system was checked.
 	mergeBoots = 2
 
-	// settledBoots is of how many boots a pack is made that is to stay. Of two boots it has what either read; of
-	// three, not what one of them did alone, so it is made once more if that is worth it.
+	// settledBoots is the number of boots for a final pack. A pack of two boots has all that either read. A pack of
+	// three leaves out what only one read, so it is made once more if that is worth it.
 	settledBoots = 3
 
-	// judgeBoots is how many of the boots since a pack was made must be known to judge it, and judgeLast of how
-	// many the median counts: one odd boot makes no new pack.
+	// judgeBoots is how many boots since a pack was made must be known to judge it. The median of the latest judgeLast
+	// counts, so that one unusual boot causes no new pack.
 	judgeBoots, judgeLast = 2, 3
 
-	// A pack fits while it has at least minHits of what boots read, and at most maxWaste of it is not read. Two
-	// boots of the same machine read the same but for a few blocks, so beyond these something has changed: what the
-	// group's config files start, or the hardware. A miss costs a round trip and a whole chunk, so few are allowed;
-	// waste costs bandwidth, and some of it comes by itself where hardware is mixed.
+	// A pack fits while it has at least minHits of what boots read, and at most maxWaste of it is not read. Beyond
+	// that, the group's config files or the hardware have changed. Few misses are allowed, because each costs a round
+	// trip and a whole chunk. Some waste is normal with mixed hardware.
 	minHits  = 0.92
 	maxWaste = 0.20
 
-	// minGain is by how much, of what boots read, misses and waste together must shrink for a new pack to be worth it.
-	// Otherwise boots are not alike, and another recording is as good as this one.
+	// minGain is the least gain of a new pack: the decrease of misses plus waste, as a share of what boots read. With
+	// less, the boots differ from each other, and no pack is better.
 	minGain = 0.02
 
-	// A hardware class gets a pack of its own when the one for all fits it worse than this. Drivers and firmware
-	// are a few MB; below that another pack only keeps machines from sharing pieces.
+	// A hardware class gets its own pack when the general one fits it worse than this. Drivers and firmware are a few
+	// MB; a pack for less would only keep machines from sharing pieces.
 	classHits  = 0.95
 	classWaste = 0.15
 )
 
-// measured is a trace that can be compared.
+// measured is a trace with its decoded recording.
 type measured struct {
 	Trace
-	rec packer.Recording // without blocks that are zeros
+	rec packer.Recording // without blocks of zeros
 }
 
 // packJob is a pack to be made from traces.
@@ -52,7 +51,7 @@ type packJob struct {
 	why    string
 	order  packer.Order
 	boots  int
-	before *bootpack.Map // whose pieces nodes have so far; nil: none
+	before *bootpack.Map // present pack, whose pieces nodes have; nil: none
 }
 
 // packNow is a pack that a version has.
@@ -62,7 +61,7 @@ type packNow struct {
 	order packer.Order
 }
 
-// planPacks decides which packs of a version to make of its traces, newest first. has are the packs that it has, by
+// planPacks decides which packs of a version to make from its traces, newest first. has are the present packs, by
 // class.
 func planPacks(traces []measured, has map[string]packNow) []packJob {
 	var jobs []packJob
@@ -75,7 +74,7 @@ func planPacks(traces []measured, has map[string]packNow) []packJob {
 	}
 	general, ok := has[""]
 	if len(byClass) < 2 || !ok || general.Boots == 0 || len(jobs) > 0 {
-		return jobs // one class needs no pack of its own, and a new one for all comes first
+		return jobs // a single class needs no pack of its own, and a new general pack comes first
 	}
 	for class, own := range byClass {
 		if class == "" || len(own) < mergeBoots {
@@ -92,7 +91,7 @@ func planPacks(traces []measured, has map[string]packNow) []packJob {
 	return jobs
 }
 
-// planPack decides about the pack of one class.
+// planPack decides whether to make the pack of one class.
 func planPack(class string, traces []measured, has map[string]packNow) (packJob, bool) {
 	now, ok := has[class]
 	if len(traces) < mergeBoots {
@@ -101,16 +100,16 @@ func planPack(class string, traces []measured, has map[string]packNow) (packJob,
 	j := packJob{class: class, boots: len(traces), before: before(has, class)}
 	switch {
 	case !ok:
-		j.why = "it has none"
+		j.why = "there is none yet"
 	case now.Boots == 0:
-		j.why = "it was carried over from another version"
+		j.why = "the present one was carried over from another version"
 	case asked(traces, now.Made):
 		j.order, j.why = merge(traces), "an operator asked for a longer recording"
 		return j, true
 	case !fits(now.order, since(traces, now.Made)):
-		j.why = "boots read something else by now"
+		j.why = "boots now read other blocks"
 	case now.Boots < settledBoots && len(traces) >= settledBoots:
-		j.why = "more boots are known than it was made of"
+		j.why = "traces of more boots are known"
 	default:
 		return packJob{}, false
 	}
@@ -121,7 +120,7 @@ func planPack(class string, traces []measured, has map[string]packNow) (packJob,
 	return j, true
 }
 
-// before is the pack whose pieces nodes of a class have so far, nil if there is none.
+// before returns the pack whose pieces nodes of a class have so far, or nil.
 func before(has map[string]packNow, class string) *bootpack.Map {
 	for _, c := range []string{class, ""} {
 		if now, ok := has[c]; ok {
@@ -131,7 +130,7 @@ func before(has map[string]packNow, class string) *bootpack.Map {
 	return nil
 }
 
-// asked reports whether a trace that an operator asked for came after a pack was made.
+// asked reports whether a trace that an operator requested arrived after a pack was made.
 func asked(traces []measured, made time.Time) bool {
 	return slices.ContainsFunc(traces, func(t measured) bool { return t.Reached && t.Received.After(made) })
 }
@@ -144,7 +143,7 @@ func merge(traces []measured) packer.Order {
 	return packer.Merge(recs)
 }
 
-// since picks the newest of the traces that were recorded after a pack was made.
+// since returns the newest traces, at most judgeLast, that arrived after a pack was made.
 func since(traces []measured, made time.Time) []measured {
 	i := slices.IndexFunc(traces, func(t measured) bool { return !t.Received.After(made) })
 	if i < 0 {
@@ -153,7 +152,7 @@ func since(traces []measured, made time.Time) []measured {
 	return traces[:min(i, judgeLast)]
 }
 
-// fits reports whether a pack still serves boots well; with too few to judge, it does.
+// fits reports whether a pack still serves boots well. With too few boots to judge, it does.
 func fits(pack packer.Order, traces []measured) bool {
 	if len(traces) < judgeBoots {
 		return true
@@ -162,15 +161,15 @@ func fits(pack packer.Order, traces []measured) bool {
 	return hits >= minHits && waste <= maxWaste
 }
 
-// apart reports whether a hardware class reads something else than the pack for all has.
+// apart reports whether a hardware class differs too much from the general pack.
 func apart(pack packer.Order, traces []measured) bool {
 	hits, waste := medians(pack, traces)
 	return hits < classHits || waste > classWaste
 }
 
-// medians returns the median share of what boots read that is in the pack, and of the pack until booted that they
-// did not read. What the pack has for after booted does not count as waste: it is sent last, and few nodes are recorded
-// for so long.
+// medians returns two medians over boots: the share of the reads that the pack has, and the share of the pack until
+// booted that was not read. Blocks for after booted are no waste: they are sent last, and few nodes are recorded for so
+// long.
 func medians(pack packer.Order, traces []measured) (hits, waste float64) {
 	var h, w []float64
 	for _, t := range traces {
@@ -183,7 +182,7 @@ func medians(pack packer.Order, traces []measured) (hits, waste float64) {
 	return h[len(h)/2], w[(len(w)-1)/2]
 }
 
-// cost is what a pack has wrong until booted, as a share of what the boots read.
+// cost returns the misses and the waste until booted, as a share of what the boots read.
 func cost(pack packer.Order, traces []measured) float64 {
 	wrong, read := int64(0), int64(0)
 	for _, t := range traces {
@@ -193,7 +192,7 @@ func cost(pack packer.Order, traces []measured) float64 {
 	return share(wrong, read)
 }
 
-// share is a part of a whole, 0 of nothing.
+// share returns part divided by whole, or 0 if whole is 0.
 func share(part, whole int64) float64 {
 	if whole == 0 {
 		return 0

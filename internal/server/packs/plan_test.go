@@ -10,7 +10,7 @@ import (
 	"pando/internal/trace"
 )
 
-// seenBy is a trace of some blocks, received so many minutes after noon.
+// seenBy returns a trace of some blocks, received that number of minutes after noon.
 func seenBy(class string, minute int, extents ...bootpack.Extent) measured {
 	m := measured{
 		Trace: Trace{Class: class, Received: noon.Add(time.Duration(minute) * time.Minute)},
@@ -23,14 +23,14 @@ func seenBy(class string, minute int, extents ...bootpack.Extent) measured {
 
 func TestPlanPacks(t *testing.T) {
 	span := func(start, blocks uint32) bootpack.Extent { return bootpack.Extent{Start: start, Blocks: blocks} }
-	// made is a pack of some extents, made five minutes past noon.
+	// made returns a pack of some extents, made five minutes past noon.
 	made := func(class string, boots int, extents ...bootpack.Extent) map[string]packNow {
 		r := bootpack.Record{Class: class, Boots: boots, Made: noon.Add(5 * time.Minute)}
 		o := packer.Order{Extents: extents}
 		o.Booted = o.Blocks()
 		return map[string]packNow{class: {Record: r, order: o}}
 	}
-	// late says that of a pack only so many blocks are for the time until booted.
+	// late sets how many blocks of a pack are for the time until booted.
 	late := func(has map[string]packNow, booted int64) map[string]packNow {
 		p := has[""]
 		p.order.Booted = booted
@@ -120,7 +120,7 @@ func quoted(all []any) []any {
 	return out
 }
 
-// A pack that was made of the traces it is judged by is never made again.
+// A pack made from the traces by which it is judged is never made again.
 func TestPlanPacksRests(t *testing.T) {
 	traces := []measured{
 		seenBy(
@@ -205,8 +205,8 @@ func TestMomentsOf(t *testing.T) {
 	if got := momentsOf([]trace.Event{at(trace.Booted, trace.End, 30)}, 0); got != nil {
 		t.Errorf("without a device: %v", got)
 	}
-	// Reads count from before the stage Device ended, where its end has waited for a disk; and from no later
-	// moment, whatever a node says.
+	// Reads count from before the end of the stage Device, which may have waited for a disk, and from no later moment,
+	// whatever a node tells.
 	if early := momentsOf(events, 2500*time.Millisecond); early[len(early)-1].At != 27500*time.Millisecond {
 		t.Errorf("booted %s after the first read could come, not 27.5 s", early[len(early)-1].At)
 	}
@@ -221,5 +221,5 @@ func TestMomentsOf(t *testing.T) {
 	}
 }
 
-// noon is when traces of tests begin to be received.
+// noon is the time from which the tests' traces are received.
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)

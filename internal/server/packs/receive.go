@@ -16,11 +16,11 @@ import (
 	"pando/internal/trace"
 )
 
-// maxTraced is how many blocks of a read trace are kept: 1 GiB. A server's boot reads 40 MB, a desktop's some
-// hundred. What a node says beyond that costs the server memory and is not what a boot waits for.
+// maxTraced is how many blocks of a read trace are kept: 1 GiB. A desktop's boot reads some hundred MB. More would cost
+// the server memory.
 const maxTraced = 1 << 30 / chunk.BlockSize
 
-// NodeTrace answers POST /v1/node/trace: what a boot read is kept, and the boot pack of its version looked at.
+// NodeTrace answers POST /v1/node/trace: it keeps the trace of a boot and has the boot pack of its version checked.
 func (a *API) NodeTrace(w http.ResponseWriter, r *http.Request) error {
 	req, err := httpapi.DecodeReport[api.TraceRequest](w, r)
 	if err != nil {
@@ -34,7 +34,7 @@ func (a *API) NodeTrace(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if !req.Partial { // of what somebody did not see, nothing can be said
+	if !req.Partial { // a partial trace says nothing about what it missed
 		if err := a.maker.traces.receive(b.Version, k, a.maker.now); err != nil {
 			return err
 		}
@@ -47,7 +47,7 @@ func (a *API) NodeTrace(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// sessionBoot returns the boot that a session belongs to, which must be the one that is spoken of.
+// sessionBoot returns the boot of a session. It must be the boot that the request names.
 func (a *API) sessionBoot(r *http.Request, req api.TraceRequest) (b registry.Boot, err error) {
 	session := registry.HashSecret(httpapi.Credential(r, "Bearer"))
 	err = a.registry.View(r.Context(), func(tx *registry.Tx) error {
@@ -58,7 +58,7 @@ func (a *API) sessionBoot(r *http.Request, req api.TraceRequest) (b registry.Boo
 	case errors.Is(err, registry.ErrNotFound) || err == nil && (session.IsZero() || b.ID != req.Boot):
 		return b, api.NewError(
 			api.Unauthorized,
-			"not the session of this boot",
+			"the session is not of this boot",
 			"a newer boot of the node ends the older one's session",
 		)
 	case err == nil && b.Version != req.Version:
@@ -71,7 +71,7 @@ func (a *API) sessionBoot(r *http.Request, req api.TraceRequest) (b registry.Boo
 	return b, err
 }
 
-// traceOf checks a trace and adds what the server knows of the boot.
+// traceOf checks a trace and adds what the server knows about the boot.
 func (a *API) traceOf(r *http.Request, b registry.Boot, req api.TraceRequest) (k Trace, err error) {
 	m, err := a.maker.manifest(b.Version)
 	if err != nil {
@@ -98,7 +98,7 @@ func (a *API) traceOf(r *http.Request, b registry.Boot, req api.TraceRequest) (k
 	}, nil
 }
 
-// within drops reads beyond the end of the root, and what comes after maxTraced blocks.
+// within drops reads beyond the end of the root, and all after maxTraced blocks.
 func within(reads []trace.Read, blocks uint64) []trace.Read {
 	total := uint64(0)
 	reads = slices.DeleteFunc(reads, func(r trace.Read) bool { return r.End() > blocks })
@@ -110,9 +110,8 @@ func within(reads []trace.Read, blocks uint64) []trace.Read {
 	return reads
 }
 
-// momentsOf picks what a boot reached after its device was attached: the stages of the node, and the image's own
-// marks. Their times are those of its reads, which began before the stage Device ended: to keep a boot on a cache's
-// disk may take seconds of that stage.
+// momentsOf returns what a boot reached after its device was attached: the node's stages and the image's own marks.
+// Times count from began, the first reads: the stage Device may end seconds later, when it waits for a disk.
 func momentsOf(events []trace.Event, began time.Duration) []moment {
 	attached := slices.IndexFunc(
 		events,
@@ -122,7 +121,7 @@ func momentsOf(events []trace.Event, began time.Duration) []moment {
 		return nil
 	}
 	from := events[attached].Offset
-	if began > 0 && began < from { // a node of an older release does not tell
+	if began > 0 && began < from { // a node of an older release does not tell it
 		from = began
 	}
 	var out []moment
@@ -137,5 +136,5 @@ func momentsOf(events []trace.Event, began time.Duration) []moment {
 	return out
 }
 
-// maxMoments bounds the marks that a boot may make in a trace.
+// maxMoments bounds the stages and marks that are kept of a boot.
 const maxMoments = 64

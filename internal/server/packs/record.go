@@ -58,7 +58,7 @@ func recordingView(v fleet.Digest, k Trace) api.Recording {
 	r := api.Recording{Node: k.Node, Until: k.Until, Boot: k.Boot, Version: v, Received: k.Received, Reached: k.Reached}
 	reads, err := trace.DecodeReads(k.Reads)
 	if err != nil {
-		return r // it was good when it was kept
+		return r // it was valid when it was kept
 	}
 	seen := map[uint32]bool{}
 	for _, read := range reads {
@@ -76,7 +76,7 @@ func (a *API) setRecording(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	req.Until = cmp.Or(fleet.MarkName(req.Until), req.Until) // only what is empty takes a wish back
+	req.Until = cmp.Or(fleet.MarkName(req.Until), req.Until) // only an empty mark removes the request
 	if err := recordable(req.Until); err != nil {
 		return nil, err
 	}
@@ -95,14 +95,14 @@ func (a *API) setRecording(r *http.Request) (any, error) {
 	return api.Recording{Node: node.Name, Until: w.Until, Asked: w.Asked}, a.recordings.Set(node.Name, w)
 }
 
-// recordable reports whether a boot can be recorded until such a mark.
+// recordable returns an error if a boot cannot be recorded until that mark.
 func recordable(mark string) error {
 	if mark == "" {
 		return nil
 	}
 	if err := fleet.ValidName("mark", mark); err != nil {
-		return httpapi.BadRequest(err.Error(), "such as firefox-ready: what `pando-init mark` is called with on "+
-			"the node")
+		return httpapi.BadRequest(err.Error(), "name a mark such as firefox-ready, the argument of "+
+			"`pando-init mark` on the node")
 	}
 	if trace.Rank(trace.Stage(mark)) >= 0 {
 		return httpapi.BadRequest(

@@ -15,27 +15,27 @@ import (
 	"pando/internal/store"
 )
 
-// recordingsFile has the nodes whose next boot records until a mark, in the data directory.
+// recordingsFile, in the data directory, lists the nodes whose next boot is recorded until a mark.
 const recordingsFile = "recordings.json"
 
 // damagedSuffix is added to the name of a file that cannot be read.
 const damagedSuffix = ".damaged"
 
-// Recordings are the boots that an operator asked to be recorded until a mark. A request stays until the node has sent
-// such a trace, so that a boot that fails does not use it up.
+// Recordings holds the operators' requests to record boots until a mark. A request stays until the node has sent such a
+// trace, so that a failed boot does not use it up.
 type Recordings struct {
 	path string
 	mu   sync.Mutex
 	by   map[string]Wish // by node
 }
 
-// Wish is what one node is asked for.
+// Wish is the request for one node.
 type Wish struct {
 	Until string    `json:"until"`
 	Asked time.Time `json:"asked"`
 }
 
-// OpenRecordings reads which boots are to be recorded.
+// OpenRecordings reads the requests from the data directory.
 func OpenRecordings(dir string, log *slog.Logger) (*Recordings, error) {
 	r := &Recordings{path: filepath.Join(dir, recordingsFile), by: map[string]Wish{}}
 	data, err := os.ReadFile(r.path)
@@ -54,36 +54,36 @@ func OpenRecordings(dir string, log *slog.Logger) (*Recordings, error) {
 	return r, nil
 }
 
-// setAside renames a file that cannot be read, so that an administrator can look at it, and the server starts without
-// requests. Boots matter more than recordings.
+// setAside renames a file that cannot be read, so that an administrator can inspect it. The server starts without
+// requests, because boots matter more than recordings.
 func (r *Recordings) setAside(damage error, log *slog.Logger) {
-	err := os.Rename(r.path, r.path+damagedSuffix) // the next wish is written in its place, if this fails
+	err := os.Rename(r.path, r.path+damagedSuffix) // if this fails, the next request overwrites the file
 	log.Warn(
-		"no boot is to be recorded any more: the file that says which cannot be read",
+		"requests to record boots are lost: their file cannot be read",
 		"file",
 		r.path,
 		"err",
 		errors.Join(damage, err),
 		"hint",
-		"ask again with `pando boot record NODE --until MARK`; the file is kept as "+r.path+damagedSuffix,
+		"request them again with `pando boot record NODE --until MARK`; the file is kept as "+r.path+damagedSuffix,
 	)
 }
 
-// Until names the mark that a node's next boot records until, "" for none.
+// Until returns the mark until which a node's next boot is recorded, or "".
 func (r *Recordings) Until(node string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.by[node].Until
 }
 
-// all returns a copy of what is asked for.
+// all returns a copy of the requests.
 func (r *Recordings) all() map[string]Wish {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return maps.Clone(r.by)
 }
 
-// Set asks a node, or with "" no longer.
+// Set stores the request for a node. A Wish without Until removes it.
 func (r *Recordings) Set(node string, w Wish) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -104,7 +104,7 @@ func (r *Recordings) Set(node string, w Wish) error {
 	return err
 }
 
-// done takes what a node was asked for, once it has answered.
+// done removes the request for a node that has sent its recording.
 func (r *Recordings) done(node, until string) error {
 	if until == "" || r.Until(node) != until {
 		return nil
@@ -118,7 +118,7 @@ func (r *Recordings) save() error {
 		err = store.WriteFile(r.path, data, 0o644)
 	}
 	if err != nil {
-		return fmt.Errorf("keep which boots to record: %w", err)
+		return fmt.Errorf("save which boots to record: %w", err)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 	"pando/internal/registry"
 )
 
-// imageSlim answers what of a version boots never read, and what slows its start.
+// imageSlim answers GET /v1/images/{name}/slim: what boots of a version never read, and what slows its start.
 func (a *API) imageSlim(r *http.Request) (any, error) {
 	out := api.ImageSlim{Image: r.PathValue("name"), Packages: []api.SlimPackage{}, Places: []api.SlimPackage{}}
 	var err error
@@ -58,8 +58,8 @@ func (a *API) imageSlim(r *http.Request) (any, error) {
 	return out, err
 }
 
-// unread adds up what no boot read, by package, and by directory where no package is known. A package counts if
-// nothing of it was read.
+// unread sums what no boot read, by package, and by directory for files of no package. A package counts only if nothing
+// of it was read.
 func unread(out *api.ImageSlim, files []imagefs.File, owners map[string]string, read map[uint32]bool) {
 	packages, places, used := map[string]api.SlimPackage{}, map[string]api.SlimPackage{}, map[string]bool{}
 	add := func(to map[string]api.SlimPackage, name string, size int64) {
@@ -105,7 +105,7 @@ func largest(m map[string]api.SlimPackage) []api.SlimPackage {
 	return out
 }
 
-// unitTimes is how long units took to start on nodes that run a version, the longest of each.
+// unitTimes returns the longest start time of each unit, over the nodes that run a version.
 func (a *API) unitTimes(ctx context.Context, v fleet.Digest) (map[string]time.Duration, error) {
 	var ids []fleet.BootID
 	err := a.registry.View(ctx, func(tx *registry.Tx) error {
@@ -134,14 +134,14 @@ func (a *API) unitTimes(ctx context.Context, v fleet.Digest) (map[string]time.Du
 	return out, err
 }
 
-// Where systemd finds what is enabled, and what runs before any unit does.
+// Paths of enabled units, masked units, and generators, which run before all units.
 var (
 	wantedUnit = regexp.MustCompile(`^(etc|usr/lib|lib)/systemd/system/[^/]+\.(wants|requires)/([^/]+)$`)
 	maskedUnit = regexp.MustCompile(`^etc/systemd/system/([^/]+)$`)
 	generator  = regexp.MustCompile(`^(etc|usr/lib|usr/local/lib|lib)/systemd/system-generators/([^/]+)$`)
 )
 
-// slimUnits lists units that are enabled and generators, those with advice first, then the slowest.
+// slimUnits lists the enabled units and the generators: first those with advice, then the slowest.
 func slimUnits(tree *imagefs.Tree, took map[string]time.Duration) []api.SlimUnit {
 	masked, seen := map[string]bool{}, map[string]bool{}
 	for _, f := range tree.Files() {
@@ -176,20 +176,20 @@ func slimUnits(tree *imagefs.Tree, took map[string]time.Duration) []api.SlimUnit
 	return out
 }
 
-// slow are units and generators that nodes without disks of their own seldom need.
+// slow lists units and generators that nodes without local disks seldom need.
 var slow = []struct {
 	name   *regexp.Regexp
 	advice string
 }{
 	{
 		regexp.MustCompile(`wait-online`),
-		"holds up what wants network-online.target; the node's network is up before systemd starts: mask it",
+		"delays units that want network-online.target; the node's network is up before systemd starts: mask it",
 	},
 	{
 		regexp.MustCompile(
 			`^(apt-daily|apt-daily-upgrade|dpkg-db-backup|unattended-upgrades|packagekit|man-db|apt-news|esm-cache)`,
 		),
-		"looks after packages on a machine that keeps none: mask it, update the image instead",
+		"maintains packages on a machine that keeps no updates: mask it, update the image instead",
 	},
 	{
 		regexp.MustCompile(
@@ -201,15 +201,14 @@ var slow = []struct {
 		regexp.MustCompile(`^(snapd|cloud-|cloud\.|ua-|ubuntu-advantage|pollinate)`),
 		"sets a machine up at its first boot, which here is every boot: remove it",
 	},
-	{regexp.MustCompile(`plymouth`), "a boot splash: nodes boot faster than it is worth; remove it"},
+	{regexp.MustCompile(`plymouth`), "a boot splash: it costs more than it is worth where boots are fast; remove it"},
 	{
 		regexp.MustCompile(`^(ModemManager|bluetooth|cups|avahi-daemon|exim4|postfix)`),
-		"starts in every boot: mask it where nobody uses it",
+		"starts in every boot: mask it if it is not used",
 	},
 	{
 		regexp.MustCompile(`^systemd-sysv-generator$|^rc-local|^netplan$`),
-		"reads old or foreign configuration at every boot: remove its package or the configuration that it reads, " +
-			"if it has none to read",
+		"reads old or foreign configuration at every boot: remove its package if there is no such configuration",
 	},
 }
 
@@ -220,7 +219,7 @@ func slowAdvice(u api.SlimUnit) string {
 		}
 	}
 	if u.Took >= time.Second {
-		return "took long on a node: `pando boot show NODE` shows what waited for it"
+		return "took long on a node: `pando boot show NODE` shows which units waited for it"
 	}
 	return ""
 }

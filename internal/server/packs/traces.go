@@ -19,43 +19,43 @@ import (
 	"pando/internal/trace"
 )
 
-// tracesDir holds the read traces, in the data directory: one file for each boot, in a directory for each version.
-// They are durable, because the request of an operator for a longer recording is removed when its trace is kept.
+// tracesDir, in the data directory, holds the read traces: one file per boot, in a directory per version. They are
+// synced to disk, because an operator's request for a longer recording is removed when its trace is kept.
 const tracesDir = "traces"
 
-// Bounds of what is kept. A boot pack needs two traces. With four, one unusual boot does not decide.
+// Bounds of the traces that are kept. A boot pack needs two traces. With four, one unusual boot does not decide.
 const (
-	TracesPerClass   = 4  // of one version and hardware class
-	tracesPerVersion = 24 // of one version
-	tracedVersions   = 64 // versions; the ones heard of longest ago are forgotten first
+	TracesPerClass   = 4  // traces of one version and hardware class
+	tracesPerVersion = 24 // traces of one version
+	tracedVersions   = 64 // versions; those without new traces for longest are forgotten first
 )
 
-// Trace is the read trace of one boot, as it is kept.
+// Trace is the read trace of one boot, as kept on disk.
 type Trace struct {
 	Boot     fleet.BootID `json:"boot"`
 	Node     string       `json:"node"`
-	Class    string       `json:"class,omitempty"` // of the node's hardware
+	Class    string       `json:"class,omitempty"` // hardware class of the node
 	Received time.Time    `json:"received"`
-	Moments  []moment     `json:"moments,omitempty"` // in their order
-	Reads    []byte       `json:"reads"`             // as trace.EncodeReads makes them
+	Moments  []moment     `json:"moments,omitempty"` // ordered by time
+	Reads    []byte       `json:"reads"`             // encoded by trace.EncodeReads
 
-	Pack        string `json:"pack,omitempty"` // the boot pack that the boot had, and the node's account of it, in bytes
+	Pack        string `json:"pack,omitempty"` // the boot's pack, and the node's account of it, in bytes
 	Hits        int64  `json:"hits,omitempty"`
 	Misses      int64  `json:"misses,omitempty"`
 	Wasted      int64  `json:"wasted,omitempty"`
 	WastedLater int64  `json:"late,omitempty"`
 
-	Until   string `json:"until,omitempty"` // mark that an operator had it recorded until
+	Until   string `json:"until,omitempty"` // mark until which an operator requested the recording
 	Reached bool   `json:"reached,omitempty"`
 }
 
-// moment is when a boot reached a stage, or made a mark of its own.
+// moment is the time at which a boot reached a stage or a mark of its own.
 type moment struct {
 	Stage trace.Stage   `json:"stage"`
 	At    time.Duration `json:"at"` // since the device was attached
 }
 
-// Recording is the trace as a boot pack is made of it.
+// Recording returns the trace in the form from which boot packs are made.
 func (k Trace) Recording() (packer.Recording, error) {
 	reads, err := trace.DecodeReads(k.Reads)
 	r := packer.Recording{Reads: reads, Beyond: k.Reached}
@@ -70,10 +70,10 @@ func (k Trace) Recording() (packer.Recording, error) {
 // Traces keeps read traces as files.
 type Traces struct {
 	dir string
-	mu  sync.Mutex // around what changes files
+	mu  sync.Mutex // held while files change
 }
 
-// NewTraces returns the traces that are kept below a data directory.
+// NewTraces returns the traces below a data directory.
 func NewTraces(data string) *Traces { return &Traces{dir: filepath.Join(data, tracesDir)} }
 
 func (t *Traces) of(v fleet.Digest) string {
@@ -84,7 +84,7 @@ func (t *Traces) file(v fleet.Digest, boot fleet.BootID) string {
 	return filepath.Join(t.of(v), string(boot)+".json")
 }
 
-// receive keeps a trace that has come now.
+// receive keeps a trace that arrives now.
 func (t *Traces) receive(v fleet.Digest, k Trace, now func() time.Time) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -92,7 +92,7 @@ func (t *Traces) receive(v fleet.Digest, k Trace, now func() time.Time) error {
 	return t.keep(v, k)
 }
 
-// settled returns a time: every trace that was received before it is kept, and in every list from now on.
+// settled returns the present time. Every trace received before it is kept, and is in every later list.
 func (t *Traces) settled(now func() time.Time) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -106,7 +106,7 @@ func (t *Traces) Put(v fleet.Digest, k Trace) error {
 	return t.keep(v, k)
 }
 
-// keep keeps a trace and forgets those that are too many. Callers hold mu.
+// keep stores a trace and removes those beyond the bounds. The caller holds mu.
 func (t *Traces) keep(v fleet.Digest, k Trace) error {
 	data, err := json.Marshal(k)
 	if err != nil {
@@ -131,7 +131,7 @@ func (t *Traces) keep(v fleet.Digest, k Trace) error {
 	return t.forgetVersions()
 }
 
-// List returns the traces of a version, newest first. A file that cannot be read is as good as none.
+// List returns the traces of a version, newest first. A file that cannot be read is left out.
 func (t *Traces) List(v fleet.Digest) ([]Trace, error) {
 	files, err := os.ReadDir(t.of(v))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -156,8 +156,8 @@ func (t *Traces) List(v fleet.Digest) ([]Trace, error) {
 	return out, nil
 }
 
-// tooMany picks the traces to forget, of all of a version, newest first. A node that boots again and again pushes
-// out its own traces before those of others, so that no node alone decides what a pack is made of.
+// tooMany returns the traces to remove, from all of a version, newest first. A node that boots often replaces its own
+// traces before those of others, so that no single node decides what a pack contains.
 func tooMany(kept []Trace) []Trace {
 	keep, out := slices.Clone(kept), []Trace(nil)
 	asked := AskedFor(kept)
@@ -170,7 +170,7 @@ func tooMany(kept []Trace) []Trace {
 					same++
 				}
 			}
-			if among(k) && !asked[k.Boot] && same >= most { // of equals the later one in the list, which is older
+			if among(k) && !asked[k.Boot] && same >= most { // of equals the later one in the list, the older trace
 				victim, most = i, same
 			}
 		}
@@ -188,8 +188,8 @@ func tooMany(kept []Trace) []Trace {
 	return out
 }
 
-// AskedFor are the traces that are kept longer: the newest of each class that an operator asked for and that is
-// complete. Boots that follow are not recorded as long.
+// AskedFor returns the traces that are kept longer: for each class the newest complete one that an operator requested.
+// Later boots are not recorded for as long.
 func AskedFor(kept []Trace) map[fleet.BootID]bool {
 	out, seen := map[fleet.BootID]bool{}, map[string]bool{}
 	for _, k := range kept {
@@ -200,7 +200,7 @@ func AskedFor(kept []Trace) map[fleet.BootID]bool {
 	return out
 }
 
-// Versions lists those of which there are traces.
+// Versions lists the versions that have traces.
 func (t *Traces) Versions() ([]fleet.Digest, error) {
 	dirs, err := os.ReadDir(t.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -225,7 +225,7 @@ func (t *Traces) Forget(v fleet.Digest) error {
 	return nil
 }
 
-// classesOf lists the hardware classes of some traces.
+// classesOf lists the hardware classes of traces.
 func classesOf(kept []Trace) []string {
 	var out []string
 	for _, k := range kept {
@@ -235,7 +235,7 @@ func classesOf(kept []Trace) []string {
 	return slices.Compact(out)
 }
 
-// forgetVersions removes the traces of versions that nobody boots any more.
+// forgetVersions removes the traces of the versions without new traces for longest, beyond tracedVersions.
 func (t *Traces) forgetVersions() error {
 	dirs, err := os.ReadDir(t.dir)
 	if err != nil || len(dirs) <= tracedVersions {

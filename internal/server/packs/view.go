@@ -13,7 +13,8 @@ import (
 	"pando/internal/trace"
 )
 
-// stageOf names the first stage that a boot reached at or after a moment; "" when its stages are not known.
+// stageOf returns the first stage that a boot reached at or after a moment. It is "" when the boot's stages are not
+// known.
 func stageOf(moments []moment, at time.Duration) trace.Stage {
 	if len(moments) == 0 {
 		return ""
@@ -25,10 +26,10 @@ func stageOf(moments []moment, at time.Duration) trace.Stage {
 	return moments[i].Stage
 }
 
-// firstReads is when blocks were first read, in the newest boot that read them.
+// firstReads returns when each block was first read, in the newest boot that read it.
 func firstReads(traces []measured) map[uint32]time.Duration {
 	out := map[uint32]time.Duration{}
-	for _, t := range slices.Backward(traces) { // the newest is first, and so the last to say
+	for _, t := range slices.Backward(traces) { // newest first in traces, so the newest overwrites the others
 		seen := map[uint32]bool{}
 		for _, r := range t.rec.Reads {
 			for b := r.Start; uint64(b) < r.End(); b++ {
@@ -41,7 +42,7 @@ func firstReads(traces []measured) map[uint32]time.Duration {
 	return out
 }
 
-// fileViews adds up what was read of each file, the largest part first.
+// fileViews sums what was read of each file, the largest sum first.
 func fileViews(order packer.Order, root *imagefs.Map, traces []measured) []api.TraceFile {
 	first := firstReads(traces)
 	byPath := map[string]*api.TraceFile{}
@@ -50,7 +51,7 @@ func fileViews(order packer.Order, root *imagefs.Map, traces []measured) []api.T
 		for b := e.Start; uint64(b) < e.End(); b++ {
 			file, ok := root.At(b)
 			if !ok || file.Dir {
-				file = imagefs.File{} // of inodes and directories it is not worth to say which
+				file = imagefs.File{} // inodes and directories are counted together
 			}
 			f := byPath[file.Path]
 			if f == nil {
@@ -74,14 +75,14 @@ func fileViews(order packer.Order, root *imagefs.Map, traces []measured) []api.T
 	return views
 }
 
-// stageViews adds up what the newest boot read until each stage.
+// stageViews sums what the newest boot read until each stage.
 func stageViews(traces []measured) []api.TraceStage {
 	out := []api.TraceStage{}
 	if len(traces) == 0 || len(traces[0].Moments) == 0 {
 		return out
 	}
 	seen := map[uint32]bool{}
-	for _, r := range traces[0].rec.Reads { // in the order of time, and so of stages
+	for _, r := range traces[0].rec.Reads { // ordered by time, and so by stage
 		stage := stageOf(traces[0].Moments, r.At)
 		if len(out) == 0 || out[len(out)-1].Stage != stage {
 			out = append(out, api.TraceStage{Stage: stage})

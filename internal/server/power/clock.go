@@ -14,25 +14,26 @@ import (
 )
 
 const (
-	powerEvery = 20 * time.Second // how often timetables are looked at
+	powerEvery = 20 * time.Second // how often timetables are checked
 	aliveEvery = time.Minute      // how often the server records that it runs
 
 	// WakeAfter is how long after its own start the server wakes nodes that have not come back.
 	WakeAfter = power.GivenUp
 
-	// ranBefore: a node ran when the power was cut if it was last seen at most this long before the server itself. The
-	// registry's times are some minutes old.
+	// ranBefore decides which nodes ran when the power was cut: those last seen at most this long before the server
+	// itself. The registry's times are some minutes old.
 	ranBefore = 20 * time.Minute
 )
 
-// Run switches nodes by their timetables, and once after the start wakes those that a power cut took, until ctx ends.
+// Run switches nodes by their timetables until ctx ends. Once after the start it wakes the nodes that ran before a
+// power cut.
 func (p *Controller) Run(ctx context.Context) error {
 	defer p.doing.Wait()
 	before := p.LastAlive(ctx)
 	t := time.NewTicker(powerEvery)
 	defer t.Stop()
 	var noted time.Time
-	swept := before.IsZero() // the first start of all
+	swept := before.IsZero() // nothing to wake at the server's very first start
 	for {
 		if err := p.SwitchByHours(ctx); err != nil && ctx.Err() == nil {
 			p.log.Error("timetables cannot be followed", "err", err)
@@ -45,7 +46,7 @@ func (p *Controller) Run(ctx context.Context) error {
 			noted = p.now()
 			err := p.registry.UpdateReserved(ctx, func(tx *registry.Tx) error { return tx.PutAlive(noted) })
 			if err != nil && ctx.Err() == nil {
-				p.log.Error("sign of life of the server cannot be recorded", "err", err)
+				p.log.Error("time at which the server is alive cannot be recorded", "err", err)
 			}
 		}
 		select {
@@ -56,20 +57,20 @@ func (p *Controller) Run(ctx context.Context) error {
 	}
 }
 
-// LastAlive returns when a server last recorded that it runs.
+// LastAlive returns when a server last recorded that it runs, zero if never.
 func (p *Controller) LastAlive(ctx context.Context) (at time.Time) {
 	err := p.registry.View(ctx, func(tx *registry.Tx) (err error) {
 		at, err = tx.Alive()
 		return err
 	})
 	if err != nil && ctx.Err() == nil {
-		p.log.Error("last sign of life of the server cannot be read", "err", err)
+		p.log.Error("time at which the server was last alive cannot be read", "err", err)
 	}
 	return at
 }
 
-// SwitchByHours switches nodes by the times of timetables since the last call. Of the times that a stopped server has
-// missed only the last one counts. A new timetable begins with its next time.
+// SwitchByHours switches nodes at the times of their timetables that have passed since the last call. Of several times
+// that passed while the server was stopped, only the last counts. A new timetable starts with its next time.
 func (p *Controller) SwitchByHours(ctx context.Context) error {
 	now := p.now()
 	var due []powered
@@ -121,10 +122,10 @@ func (p *Controller) SwitchByHours(ctx context.Context) error {
 	return nil
 }
 
-// marksEvery is how often the time of the last call is recorded when nothing was switched.
+// marksEvery is how often the time of the last call is recorded if nothing is switched.
 const marksEvery = 10 * time.Minute
 
-// fresh reports whether the recorded times of timetables are new enough.
+// fresh reports whether the recorded times are recent and belong to exactly the timetables in use.
 func fresh(marks map[fleet.Hours]time.Time, used map[fleet.Hours]bool, now time.Time) bool {
 	for h := range used {
 		if at, ok := marks[h]; !ok || now.Sub(at) >= marksEvery {
@@ -141,8 +142,8 @@ func onOrOff(on bool) api.PowerAction {
 	return api.PowerOff
 }
 
-// each switches nodes one after another, with a pause between those that start. Shutting down waits for the node's
-// answer, so nodes are shut down concurrently.
+// each switches nodes one after another, with a pause between nodes that start. A shutdown waits for the node's answer,
+// so nodes are shut down concurrently.
 func (p *Controller) each(ctx context.Context, nodes []powered, do func(int) api.PowerDo, who string) {
 	for i, x := range nodes {
 		if ctx.Err() != nil {

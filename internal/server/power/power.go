@@ -21,7 +21,7 @@ import (
 	"pando/internal/trace"
 )
 
-// Commands gives commands to running nodes.
+// Commands sends commands to running nodes.
 type Commands interface {
 	Do(context.Context, fleet.BootID, api.NodeCommand) (api.NodeCommandReport, error)
 }
@@ -29,7 +29,7 @@ type Commands interface {
 // Config is what a Controller needs.
 type Config struct {
 	Registry *registry.Registry
-	Keys     identity.Keys // seal the passwords of management controllers
+	Keys     identity.Keys // seals the passwords of management controllers
 	Commands Commands
 	Methods  *bootmethod.Chooser
 	LastSeen func(fleet.Node) time.Time
@@ -59,7 +59,7 @@ type Controller struct {
 }
 
 // wakePace is the pause between two nodes that the server wakes by itself. Machines that start together draw the most
-// current together, and load everything at once.
+// current and load everything at the same time.
 const wakePace = 2 * time.Second
 
 // New returns a Controller.
@@ -84,26 +84,26 @@ func New(c Config) *Controller {
 	return p
 }
 
-// Wait waits for the nodes that are being switched by the server itself.
+// Wait waits for actions that the server started by itself.
 func (p *Controller) Wait() { p.doing.Wait() }
 
 // powered is what must be known about a node to switch it.
 type powered struct {
 	node     fleet.Node
-	group    fleet.Group // with the node's overrides
+	group    fleet.Group // with the node's own settings
 	to       fleet.PowerTo
 	password string
 	boot     registry.Boot
 	wish     *fleet.PowerWish
 	hours    *fleet.Timetable
 	zone     *time.Location
-	problem  error // what keeps it from being switched
+	problem  error // why the node cannot be switched; nil if it can
 }
 
-// sealedFor is the purpose that a password is sealed for. It has no name in it, because nodes are renamed.
+// sealedFor returns the purpose that a password is sealed for. It contains no node name, because nodes can be renamed.
 func sealedFor(of registry.PowerOwner) string { return "power password of a " + string(of) }
 
-// of gathers what is known about nodes.
+// of collects what must be known to switch nodes.
 func (p *Controller) of(tx *registry.Tx, nodes []fleet.Node) ([]powered, error) {
 	groups, err := tx.Groups()
 	if err != nil {
@@ -168,7 +168,7 @@ func (p *Controller) password(tx *registry.Tx, n fleet.Node) (string, error) {
 	return "", nil
 }
 
-// timetable reads hours; nil for none.
+// timetable parses hours, and returns the time zone that they mean. It returns nil for no hours.
 func (p *Controller) timetable(h fleet.Hours) (*fleet.Timetable, *time.Location, error) {
 	if h == "" {
 		return nil, p.zone(), nil
@@ -181,29 +181,29 @@ func (p *Controller) timetable(h fleet.Hours) (*fleet.Timetable, *time.Location,
 	return &t, zone, err
 }
 
-// wanted reports whether a node should be on.
+// wanted reports whether a node should be on, and whether a timetable or a wish says so.
 func (p *Controller) wanted(x powered) (on, known bool) {
 	return fleet.Wanted(x.hours, x.wish, p.now().In(x.zone))
 }
 
-// quiet returns for how long a node was not seen, and whether it ever was.
+// quiet returns how long ago a node was last seen, and whether it was ever seen.
 func (p *Controller) quiet(x powered) (time.Duration, bool) {
 	last := p.lastSeen(x.node)
 	return p.now().Sub(last), !last.IsZero()
 }
 
-// speaks reports whether a node runs and takes commands.
+// speaks reports whether a node runs and accepts commands.
 func (p *Controller) speaks(x powered) bool {
 	quiet, ever := p.quiet(x)
 	return ever && quiet <= lastseen.Within && !x.boot.Session.IsZero()
 }
 
-// do switches a node and appends an event. The wish is recorded first, so that an action that is cut short is done by
-// the next restart of lost nodes.
+// do switches a node and records an event. It records the wish first, so that WakeLost completes an action that was cut
+// short.
 func (p *Controller) do(ctx context.Context, x powered, do api.PowerDo, who string) (api.PowerDone, error) {
 	out := api.PowerDone{Node: x.node.Name, Method: x.to.Method, State: string(power.Unknown), DryRun: do.DryRun}
-	if method, anew := do.Action.BootMethod(); anew {
-		return p.anew(ctx, x, do, method, who)
+	if method, boots := do.Action.BootMethod(); boots {
+		return p.bootAgain(ctx, x, do, method, who)
 	}
 	if do.Action == api.PowerStage {
 		return p.stage(ctx, x, do, who)
@@ -230,7 +230,7 @@ func (p *Controller) do(ctx context.Context, x powered, do api.PowerDo, who stri
 	return out, p.tell(ctx, x, do, did, who, err)
 }
 
-// act switches a node, by its agent if its power method cannot.
+// act switches a node, through its agent if its power method cannot.
 func (p *Controller) act(ctx context.Context, x powered, do api.PowerDo) (power.State, string, error) {
 	state, err := p.sw.Do(
 		ctx,
@@ -250,7 +250,7 @@ func (p *Controller) act(ctx context.Context, x powered, do api.PowerDo) (power.
 	return state, did, err
 }
 
-// did reports what an action did.
+// did describes what an action did, "" if it changed nothing.
 func did(do api.PowerDo, state power.State) string {
 	switch {
 	case do.Action == api.PowerStatus,
@@ -267,7 +267,7 @@ func did(do api.PowerDo, state power.State) string {
 	return "asked to shut down"
 }
 
-// byAgent makes the agent shut down a node that can only be woken from outside.
+// byAgent makes the agent shut down a node whose power method can only switch on.
 func (p *Controller) byAgent(ctx context.Context, x powered, do api.PowerDo) (power.State, string, error) {
 	if !p.speaks(x) {
 		if do.Action == api.PowerCycle {
@@ -299,8 +299,8 @@ func (p *Controller) byAgent(ctx context.Context, x powered, do api.PowerDo) (po
 	return power.IsOn, what, err
 }
 
-// anew makes a running node boot again, by its firmware or without.
-func (p *Controller) anew(
+// bootAgain makes a running node boot again, through its firmware or without it.
+func (p *Controller) bootAgain(
 	ctx context.Context,
 	x powered,
 	do api.PowerDo,
@@ -340,7 +340,7 @@ func (p *Controller) anew(
 	return out, p.tell(ctx, x, do, out.Did, who, err)
 }
 
-// wake switches a node on if it should be on and was not seen for long.
+// wake switches a node on if it should be on and has not been seen for long.
 func (p *Controller) wake(ctx context.Context, x powered, do api.PowerDo, who string) (api.PowerDone, error) {
 	out := api.PowerDone{Node: x.node.Name, Method: x.to.Method, State: string(power.Unknown), DryRun: do.DryRun}
 	on, known := p.wanted(x)
@@ -367,7 +367,7 @@ func (p *Controller) wake(ctx context.Context, x powered, do api.PowerDo, who st
 	return out, p.tell(ctx, x, do, out.Did, who+", after a power cut", err)
 }
 
-// tell appends an event that says what was done, or why it was not. Looking at the state is no event.
+// tell records an event that says what was done, or why not. Reading the state records no event.
 func (p *Controller) tell(ctx context.Context, x powered, do api.PowerDo, did, who string, err error) error {
 	if do.Action == api.PowerStatus || do.DryRun || err == nil && did == "" {
 		return refusedPower(x, err)
@@ -394,7 +394,7 @@ func (p *Controller) tell(ctx context.Context, x powered, do api.PowerDo, did, w
 	return refusedPower(x, err)
 }
 
-// refusedPower makes the API error of a node that could not be switched.
+// refusedPower returns the API error for a node that could not be switched.
 func refusedPower(x powered, err error) error {
 	var already *api.Error
 	if err == nil || errors.As(err, &already) {
@@ -403,5 +403,5 @@ func refusedPower(x powered, err error) error {
 	return api.NewError(api.Conflict, "node "+x.node.Name+": "+err.Error(), "")
 }
 
-// errNotSoft refuses a soft reboot that was requested by name and is not possible.
+// errNotSoft means that a soft reboot was requested by name and is not possible.
 var errNotSoft = errors.New("its next boot needs another method")

@@ -13,7 +13,7 @@ import (
 	"pando/internal/registry"
 )
 
-// Routes are the routes of power and of the passwords of management controllers.
+// Routes returns the routes of power and of the passwords of management controllers.
 func (p *Controller) Routes() []httpapi.Route {
 	return []httpapi.Route{
 		httpapi.NewRoute("GET", "/v1/power", httpapi.JSON(p.listPower)),
@@ -40,7 +40,7 @@ func (p *Controller) listPower(r *http.Request) (any, error) {
 	return out, err
 }
 
-// view is the API view of how a node is switched.
+// view describes for the API how a node is switched.
 func (p *Controller) view(x powered) api.PowerView {
 	v := api.PowerView{
 		Node:     x.node.Name,
@@ -94,7 +94,7 @@ func (p *Controller) switchNode(r *http.Request) (any, error) {
 		api.PowerKexec,
 		api.PowerSoftReboot,
 		api.PowerStage,
-		api.PowerAnew:
+		api.PowerAuto:
 	default:
 		return nil, httpapi.BadRequest(
 			fmt.Sprintf(
@@ -126,7 +126,7 @@ func (p *Controller) setGroupPassword(r *http.Request) (any, error) {
 	return p.setPassword(r, registry.PowerOfGroup)
 }
 
-// setPassword records the password of management controllers, sealed.
+// setPassword seals and records the password of management controllers.
 func (p *Controller) setPassword(r *http.Request, of registry.PowerOwner) (any, error) {
 	req, err := httpapi.Body[api.PowerPassword](r)
 	if err != nil {

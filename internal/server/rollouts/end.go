@@ -11,8 +11,8 @@ import (
 	"pando/internal/rollout"
 )
 
-// endRollout gives the group the version that the rollout ended with, and says what else changes. After a rollback
-// nothing leads to the version that was left: the tags that were moved to it go back too.
+// endRollout sets the group to the version that the rollout ended with, and says what else changes. After a rollback it
+// also moves back the tags that were moved to the abandoned version.
 func endRollout(tx *registry.Tx, r fleet.Rollout, is fleet.Ref, now time.Time) (notes []rollout.Note, err error) {
 	if is == r.From {
 		if notes, err = tagsBack(tx, r, now); err != nil {
@@ -21,7 +21,7 @@ func endRollout(tx *registry.Tx, r fleet.Rollout, is fleet.Ref, now time.Time) (
 	}
 	g, err := tx.Group(r.Group)
 	if fleetview.Absent(err) {
-		return notes, nil // it was deleted with its last node
+		return notes, nil // the group was deleted
 	}
 	if err != nil {
 		return nil, err
@@ -41,8 +41,8 @@ func endRollout(tx *registry.Tx, r fleet.Rollout, is fleet.Ref, now time.Time) (
 	return notes, tx.PutGroup(g)
 }
 
-// tagsBack points the tags that were moved to the version that was left at the version before. A tag that never named
-// another version stays: it is that version's own name.
+// tagsBack moves tags from the abandoned version back to the version before. A tag that never named another version
+// stays.
 func tagsBack(tx *registry.Tx, r fleet.Rollout, now time.Time) (notes []rollout.Note, err error) {
 	name, _, to, err := r.To.Split()
 	if err != nil {
@@ -50,7 +50,7 @@ func tagsBack(tx *registry.Tx, r fleet.Rollout, now time.Time) (notes []rollout.
 	}
 	of, _, from, err := r.From.Split()
 	if err != nil || of != name {
-		return nil, err // the group ran another image before
+		return nil, err // the rollout came from another image
 	}
 	tags, err := tx.Tags(name)
 	if err != nil {

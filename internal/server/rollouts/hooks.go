@@ -20,23 +20,23 @@ import (
 	"pando/internal/rollout"
 )
 
-// Hooks are programs in a directory of the server's, named by operators and put there by whoever is root on this
-// machine: an operator's token is no way to run something else here.
+// Hooks are programs in a directory of the server. Only root on this machine can put them there, and operators name
+// them: an operator's token cannot run anything else.
 const (
-	hookMost   = 10 * time.Minute // one run; what takes longer says "not yet" and is asked again
-	hookAgain  = 15 * time.Second // after a run that failed
-	hooksAtOne = 8                // runs at a time, of one rollout
-	hookSays   = 300              // bytes of what it printed last
+	hookMost   = 10 * time.Minute // the longest run; a longer one counts as failed and runs again
+	hookAgain  = 15 * time.Second // pause after a failed run
+	hooksAtOne = 8                // runs at a time for one rollout
+	hookSays   = 300              // bytes that are kept of its last output
 )
 
-// hookRuns are the runs of hooks for one rollout.
+// hookRuns holds the runs of hooks for one rollout.
 type hookRuns struct {
 	running map[rollout.Hook]bool
 	ended   map[rollout.Hook]rollout.Result
-	at      map[rollout.Hook]time.Time // when it failed
+	at      map[rollout.Hook]time.Time // time of the last failure
 }
 
-// results are those of the hooks that have ended.
+// results returns the results of the hooks that have ended.
 func (d *Runner) results(id string) map[rollout.Hook]rollout.Result {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -46,7 +46,7 @@ func (d *Runner) results(id string) map[rollout.Hook]rollout.Result {
 	return maps.Clone(d.runs[id].ended)
 }
 
-// runHook begins a run, unless it runs, or failed a moment ago.
+// runHook starts a hook, unless it runs already, has failed within hookAgain, or too many run.
 func (d *Runner) runHook(ctx context.Context, r fleet.Rollout, h rollout.Hook) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -62,7 +62,7 @@ func (d *Runner) runHook(ctx context.Context, r fleet.Rollout, h rollout.Hook) {
 	d.doing.Go(func() {
 		res := d.hook(ctx, r, h)
 		if ctx.Err() != nil {
-			return // it was killed with the server, and is run again
+			return // the server stops: the hook was killed and will run again
 		}
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -86,11 +86,11 @@ func (d *Runner) hook(ctx context.Context, r fleet.Rollout, h rollout.Hook) roll
 	c := exec.CommandContext(ctx, path)
 	c.Dir = "/"
 	c.Env = append(os.Environ(), d.hookEnv(ctx, r, h)...)
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // what it started ends with it
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that its child processes are killed too
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	c.WaitDelay = time.Second
 	out := &tail{}
-	c.Stdout, c.Stderr = out, out // one writer: exec then writes from one goroutine
+	c.Stdout, c.Stderr = out, out // with one writer for both, exec writes from one goroutine
 	err = c.Run()
 	says := lastLine(out.String())
 	switch {
@@ -105,7 +105,7 @@ func (d *Runner) hook(ctx context.Context, r fleet.Rollout, h rollout.Hook) roll
 	return rollout.Result{OK: err == nil, Says: says}
 }
 
-// hookEnv is what a hook is told.
+// hookEnv returns the environment variables of a hook.
 func (d *Runner) hookEnv(ctx context.Context, r fleet.Rollout, h rollout.Hook) []string {
 	env := map[string]string{
 		"USE":     string(h.Use),
@@ -123,7 +123,7 @@ func (d *Runner) hookEnv(ctx context.Context, r fleet.Rollout, h rollout.Hook) [
 	}
 	_ = d.registry.View(
 		ctx,
-		func(tx *registry.Tx) error { // a node without an address is one whose hook has to do without
+		func(tx *registry.Tx) error { // the hook of a node without an address gets none
 			boots, err := tx.Boots(registry.BootFilter{Node: h.Node, Limit: 1})
 			if err == nil && len(boots) > 0 && boots[0].Addr.IsValid() {
 				env["ADDRESS"] = boots[0].Addr.String()
@@ -141,7 +141,7 @@ func (d *Runner) hookEnv(ctx context.Context, r fleet.Rollout, h rollout.Hook) [
 // tail keeps the end of a program's output.
 type tail struct{ bytes.Buffer }
 
-// Write takes all of p.
+// Write accepts all of p.
 func (t *tail) Write(p []byte) (int, error) {
 	n, err := t.Buffer.Write(p)
 	if t.Len() > 4*hookSays {

@@ -22,14 +22,14 @@ import (
 	"pando/internal/versions"
 )
 
-// How often rollouts are looked at: soon after an event, and from time to time without one, because windows and
-// deadlines pass too.
+// How often rollouts are stepped: soon after an event, and at intervals without one, because windows and deadlines pass
+// too.
 const (
 	rolloutLook  = time.Second
-	rolloutEvery = 10 * time.Second // less than the rollout's clock takes as one step
+	rolloutEvery = 10 * time.Second // must be less than the longest time that the rollout's clock counts for one step
 )
 
-// Commands gives commands to running nodes.
+// Commands sends commands to running nodes.
 type Commands interface {
 	Do(context.Context, fleet.BootID, api.NodeCommand) (api.NodeCommandReport, error)
 }
@@ -61,20 +61,20 @@ type Runner struct {
 	methods  *bootmethod.Chooser
 	slower   Slower
 	hooks    string
-	zone     func() *time.Location // of windows without a time zone
+	zone     func() *time.Location // time zone of windows that name none
 	now      func() time.Time
 	log      *slog.Logger
 
 	stepping sync.Mutex // one step at a time
 	wake     chan struct{}
-	seen     int64     // the last event that was looked at
-	last     time.Time // of the last look
+	seen     int64     // sequence number of the last event that was seen
+	last     time.Time // time of the last call of Look
 
 	mu      sync.Mutex
-	asked   map[fleet.BootID]bool   // boots that are being asked to end
-	refused map[fleet.BootID]string // why boots did not end
-	staged  map[fleet.BootID]bool   // boots that were asked to fetch ahead
-	staging int                     // number of those that are being asked
+	asked   map[fleet.BootID]bool   // boots whose nodes are being told to reboot
+	refused map[fleet.BootID]string // why nodes refused to end boots
+	staged  map[fleet.BootID]bool   // boots whose nodes were told to fetch ahead
+	staging int                     // number of these commands that are running
 	runs    map[string]*hookRuns    // of live rollouts
 	doing   sync.WaitGroup
 }
@@ -116,15 +116,15 @@ func (d *Runner) Run(ctx context.Context) error {
 	}
 }
 
-// lookNow makes Run look at rollouts now.
+// lookNow makes Run step the rollouts now.
 func (d *Runner) lookNow() {
 	select {
 	case d.wake <- struct{}{}:
-	default: // it is on its way already
+	default: // Run is woken already
 	}
 }
 
-// Look steps every rollout that is live.
+// Look steps every live rollout.
 func (d *Runner) Look(ctx context.Context) error {
 	d.stepping.Lock()
 	defer d.stepping.Unlock()
@@ -140,8 +140,8 @@ func (d *Runner) Look(ctx context.Context) error {
 	return err
 }
 
-// step steps one rollout. The result is recorded before it is acted upon: what is lost in between, the next step says
-// again.
+// step steps one rollout. It records the result before it acts on it. If the server stops in between, the next step
+// requires the same actions again.
 func (d *Runner) step(ctx context.Context, id string) error {
 	var o rollout.Observed
 	err := d.registry.View(ctx, func(tx *registry.Tx) error {
@@ -182,7 +182,7 @@ func (d *Runner) step(ctx context.Context, id string) error {
 	return nil
 }
 
-// tell appends events about what happened.
+// tell records events about what happened.
 func (d *Runner) tell(ctx context.Context, r fleet.Rollout, notes []rollout.Note) {
 	var events []trace.Event
 	for _, n := range notes {
@@ -204,7 +204,7 @@ func (d *Runner) tell(ctx context.Context, r fleet.Rollout, notes []rollout.Note
 	}
 }
 
-// Observe returns the state of a rollout's nodes now.
+// Observe returns the current state of a rollout's nodes.
 func (d *Runner) Observe(ctx context.Context, tx *registry.Tx, r fleet.Rollout) (rollout.Observed, error) {
 	o := rollout.Observed{Nodes: map[string]rollout.Node{}, Results: d.results(r.ID)}
 	var err error
@@ -212,7 +212,7 @@ func (d *Runner) Observe(ctx context.Context, tx *registry.Tx, r fleet.Rollout) 
 		return o, err
 	}
 	if slices.Contains(r.Plan.Gates, fleet.GateSpeed) {
-		_, _, from, _ := r.From.Split() // what a rollout has was taken apart when it began
+		_, _, from, _ := r.From.Split() // the references were checked when the rollout started
 		_, _, to, _ := r.To.Split()
 		if o.Slower, err = d.slower(ctx, r.Group, from, to); err != nil {
 			return o, err
@@ -270,7 +270,7 @@ func (d *Runner) observeNode(n fleet.Node, b registry.Boot, p registry.Progress)
 	return out, nil
 }
 
-// open reports whether nodes may be taken now.
+// open reports whether one of the plan's windows is open now, or there are none.
 func (d *Runner) open(p fleet.RolloutPlan) (bool, error) {
 	zone := d.zone()
 	if p.Zone != "" {
@@ -287,7 +287,7 @@ func (d *Runner) open(p fleet.RolloutPlan) (bool, error) {
 	return len(p.Windows) == 0, nil
 }
 
-// act does what a step says, unless it is being done already.
+// act carries out the actions of a step, unless they are running already.
 func (d *Runner) act(ctx context.Context, r fleet.Rollout, o rollout.Observed, a rollout.Actions) {
 	for _, ask := range a.Reboot {
 		d.reboot(ctx, ask)
@@ -300,7 +300,7 @@ func (d *Runner) act(ctx context.Context, r fleet.Rollout, o rollout.Observed, a
 	}
 }
 
-// reboot makes a node end a boot. The command is named after the boot, so that it is done once.
+// reboot makes a node end a boot. The command's ID contains the boot's ID, so that it is executed once.
 func (d *Runner) reboot(ctx context.Context, ask rollout.Ask) {
 	boot := ask.Boot
 	d.mu.Lock()
@@ -326,8 +326,8 @@ func (d *Runner) reboot(ctx context.Context, ask rollout.Ask) {
 	})
 }
 
-// method returns the method for the next boot, where the plan leaves the choice. If nothing can be found out about the
-// node, it is a reboot by firmware, which always works.
+// method returns the boot method for the next boot. If the plan leaves the choice and nothing is known about the node,
+// it is a reboot through firmware, which always works.
 func (d *Runner) method(ctx context.Context, ask rollout.Ask) (fleet.BootMethod, error) {
 	n, b, err := d.asks(ctx, ask)
 	if err != nil {
@@ -342,7 +342,7 @@ func (d *Runner) method(ctx context.Context, ask rollout.Ask) (fleet.BootMethod,
 	return is, nil
 }
 
-// asks returns the node and the boot that a request is about.
+// asks returns the node and the boot that an Ask names.
 func (d *Runner) asks(ctx context.Context, ask rollout.Ask) (n fleet.Node, b registry.Boot, err error) {
 	err = d.registry.View(ctx, func(tx *registry.Tx) (err error) {
 		if n, err = tx.Node(ask.Node); err == nil {
@@ -353,7 +353,7 @@ func (d *Runner) asks(ctx context.Context, ask rollout.Ask) (n fleet.Node, b reg
 	return n, b, err
 }
 
-// forget deletes what is held for rollouts that have ended.
+// forget deletes what is held in memory for ended rollouts.
 func (d *Runner) forget(live []fleet.Rollout) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"pando/internal/api"
@@ -18,7 +19,7 @@ import (
 	"pando/internal/trace"
 )
 
-// Routes are the routes of rollouts.
+// Routes returns the routes of rollouts.
 func (d *Runner) Routes() []httpapi.Route {
 	return []httpapi.Route{
 		httpapi.NewRoute("GET", "/v1/rollouts", httpapi.JSON(d.listRollouts)),
@@ -61,12 +62,16 @@ func (d *Runner) startRollout(r *http.Request) (any, error) {
 		return nil, err
 	}
 	var out fleet.Rollout
+	var tried []string
 	err = d.registry.Update(r.Context(), func(tx *registry.Tx) error {
 		next, err := d.fromTo(tx, req)
 		if err != nil {
 			return err
 		}
-		nodes, err := d.candidates(r.Context(), tx, req.Group)
+		if tried, err = unpinTried(tx, next); err != nil {
+			return err
+		}
+		nodes, err := d.candidates(r.Context(), tx, req.Group, tried)
 		if err != nil {
 			return err
 		}
@@ -84,9 +89,39 @@ func (d *Runner) startRollout(r *http.Request) (any, error) {
 	}
 	view := fleetview.Rollout(out)
 	if view.DryRun = req.DryRun; !req.DryRun {
+		var notes []rollout.Note
+		for _, name := range tried {
+			notes = append(notes, rollout.Note{Node: name, Message: "is a canary: it was given " + out.To.Short() +
+				" before, and has its group's image from now on"})
+		}
+		d.tell(r.Context(), out, notes)
 		d.lookNow()
 	}
 	return view, nil
+}
+
+// unpinTried makes the nodes of a group that were given the new version for a try follow their group. They take part in
+// the rollout, so that they return with the others if the version turns out to be bad.
+func unpinTried(tx *registry.Tx, r fleet.Rollout) (names []string, err error) {
+	nodes, err := tx.Nodes()
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range nodes {
+		if n.Group != r.Group || n.State != fleet.Adopted || n.Version == "" || n.Follow {
+			continue
+		}
+		has, err := tx.Resolve(n.Version)
+		if _, _, to, _ := r.To.Split(); err != nil || has != to {
+			continue // what it has may be gone; it is not this version
+		}
+		n.Version = ""
+		if err := tx.PutNode(n.Name, n); err != nil {
+			return nil, err
+		}
+		names = append(names, n.Name)
+	}
+	return names, nil
 }
 
 // checkPlan refuses a plan that cannot be carried out here.
@@ -117,7 +152,7 @@ func (d *Runner) checkPlan(p fleet.RolloutPlan) error {
 	return nil
 }
 
-// fromTo resolves the versions from which and to which a rollout goes.
+// fromTo resolves the versions that a rollout starts from and goes to.
 func (d *Runner) fromTo(tx *registry.Tx, req api.RolloutStart) (fleet.Rollout, error) {
 	out := fleet.Rollout{Group: req.Group, Asked: req.Image, Plan: req.Plan}
 	g, err := tx.Group(req.Group)
@@ -169,11 +204,16 @@ func (d *Runner) fromTo(tx *registry.Tx, req api.RolloutStart) (fleet.Rollout, e
 	return out, nil
 }
 
-// usualOf is how many of a node's last boots say how long one takes.
+// usualOf is how many of a node's last boots determine its usual boot time.
 const usualOf = 10
 
-// candidates returns the nodes that follow a group's image.
-func (d *Runner) candidates(ctx context.Context, tx *registry.Tx, group string) ([]rollout.Candidate, error) {
+// candidates returns the nodes that follow a group's image. tried are those that had the new version before.
+func (d *Runner) candidates(
+	ctx context.Context,
+	tx *registry.Tx,
+	group string,
+	tried []string,
+) ([]rollout.Candidate, error) {
 	nodes, err := fleetview.Followers(tx, group)
 	if err != nil {
 		return nil, err
@@ -184,7 +224,7 @@ func (d *Runner) candidates(ctx context.Context, tx *registry.Tx, group string) 
 	}
 	var out []rollout.Candidate
 	for _, n := range views {
-		c := rollout.Candidate{Name: n.Name, Seen: n.Seen}
+		c := rollout.Candidate{Name: n.Name, Seen: n.Seen, Tried: slices.Contains(tried, n.Name)}
 		c.Up = n.Boot != nil && n.Boot.State.Runs() && d.now().Sub(n.Seen) <= lastseen.Within
 		if n.Hardware != nil {
 			c.Class = n.Hardware.Vendor + " " + n.Hardware.Product
@@ -200,7 +240,7 @@ func (d *Runner) candidates(ctx context.Context, tx *registry.Tx, group string) 
 	return out, nil
 }
 
-// UsualTime returns the median time of a node's last successful boots, 0 without one.
+// UsualTime returns the median time of a node's last successful boots through firmware, 0 without one.
 func (d *Runner) UsualTime(ctx context.Context, tx *registry.Tx, node string) (time.Duration, error) {
 	boots, err := tx.Boots(registry.BootFilter{Node: node, Limit: usualOf})
 	if err != nil {
@@ -225,7 +265,7 @@ func (d *Runner) UsualTime(ctx context.Context, tx *registry.Tx, node string) (t
 	return trace.Percentile(took, 0.5), nil
 }
 
-// hintRollout adds what to do about a rollout that is in the way.
+// hintRollout adds the hint what to do about another live rollout of the group.
 func hintRollout(err error) error {
 	if errors.Is(err, registry.ErrInUse) {
 		return httpapi.WithHint(err, "`pando rollout list` shows it; wait for its end, or abort it")
@@ -251,7 +291,7 @@ func (d *Runner) abortRollout(r *http.Request) (any, error) {
 	)
 }
 
-// changeRollout changes a rollout for an operator, and makes Run take the next step.
+// changeRollout changes a rollout for an operator and wakes Run.
 func (d *Runner) changeRollout(r *http.Request, change func(fleet.Rollout) (fleet.Rollout, error)) (any, error) {
 	var out api.Rollout
 	err := d.registry.Update(r.Context(), func(tx *registry.Tx) error {

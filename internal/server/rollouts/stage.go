@@ -8,10 +8,10 @@ import (
 	"pando/internal/rollout"
 )
 
-// stagedAtOnce is how many nodes are asked to fetch ahead at a time.
+// stagedAtOnce is how many nodes are told to fetch ahead at a time.
 const stagedAtOnce = 8
 
-// stage makes a node fetch its next version ahead, once in a boot.
+// stage makes a node fetch its next version ahead, once per boot.
 func (d *Runner) stage(ctx context.Context, ask rollout.Ask) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

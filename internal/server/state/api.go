@@ -18,7 +18,7 @@ import (
 	"pando/internal/volume"
 )
 
-// Routes are the operators' requests about node state.
+// Routes returns the operators' routes about node state.
 func (s *Service) Routes() []httpapi.Route {
 	return []httpapi.Route{
 		httpapi.NewRoute("GET", "/v1/state", httpapi.JSON(s.listState)),
@@ -60,7 +60,7 @@ func (s *Service) listState(r *http.Request) (any, error) {
 		}
 		return err
 	})
-	if selection == "" && registry.LimitOf(r.Context()) == nil { // those of nodes that are gone are nobody's
+	if selection == "" && registry.LimitOf(r.Context()) == nil { // deleted nodes are in no node set
 		for _, name := range goneStates(known, volumes, records) {
 			out.Nodes = append(out.Nodes, s.stateOf(fleet.Group{}, name, volumes, records))
 		}
@@ -111,7 +111,7 @@ func (s *Service) stateOf(
 	return out
 }
 
-// stateNow is what there is of one node.
+// stateNow returns the state of one node.
 func (s *Service) stateNow(ctx context.Context, node string) (out api.StateOf, err error) {
 	volumes, err := s.volumes.List(ctx)
 	if err != nil {
@@ -204,7 +204,7 @@ func (s *Service) withdrawState(r *http.Request) (any, error) {
 		if err == nil && len(rec.Orders) == 0 {
 			err = api.NewError(
 				api.NotFound,
-				"nothing is to be done to the state of "+node,
+				"there are no orders about the state of "+node,
 				"`pando node state list` shows what is",
 			)
 		}
@@ -223,7 +223,7 @@ func (s *Service) withdrawState(r *http.Request) (any, error) {
 	return s.stateNow(r.Context(), node)
 }
 
-// changeState checks a request, does something to the state of its node, and answers with what is there then.
+// changeState checks a request, changes the state of its node with do, and answers with the state after that.
 func (s *Service) changeState(r *http.Request, do func(context.Context, string, api.StateChange) error) (any, error) {
 	req, err := httpapi.Body[api.StateChange](r)
 	if err != nil {
@@ -246,7 +246,7 @@ func (s *Service) changeState(r *http.Request, do func(context.Context, string, 
 	}
 	err = do(r.Context(), node, req)
 	if err == nil {
-		err = s.SettleCopies(r.Context()) // it may have replaced one
+		err = s.SettleCopies(r.Context()) // the change may have replaced a copy
 	}
 	switch {
 	case errors.Is(err, volume.ErrAttached):
@@ -263,21 +263,21 @@ func (s *Service) changeState(r *http.Request, do func(context.Context, string, 
 	return s.stateNow(r.Context(), node)
 }
 
-// NodeRenamed has the volume of a node follow its name.
+// NodeRenamed gives the volume of a node the node's new name.
 func (s *Service) NodeRenamed(ctx context.Context, was, is string) {
 	if err := s.volumes.Rename(ctx, was, is); err != nil && !errors.Is(err, volume.ErrNone) {
-		s.log.Error("rename the volume of a node", "node", is, "was", was, "err", err)
+		s.log.Error("volume of a renamed node cannot be renamed", "node", is, "was", was, "err", err)
 	}
 }
 
-// NodeDeleted renames the volume of a deleted node, so that a new node of that name does not get it, and ends copies
-// from and to it.
+// NodeDeleted renames the volume of a deleted node, so that a new node of that name does not get it. It also ends
+// copies from and to the node.
 func (s *Service) NodeDeleted(ctx context.Context, node string, at time.Time) {
 	err := s.volumes.Rename(ctx, node, registry.DeletedName(node, at))
 	if err != nil && !errors.Is(err, volume.ErrNone) {
-		s.log.Error("keep the volume of a deleted node apart", "node", node, "err", err)
+		s.log.Error("volume of a deleted node cannot be renamed", "node", node, "err", err)
 	}
 	if err := s.SettleCopies(ctx); err != nil {
-		s.log.Error("after a node was deleted", "node", node, "err", err)
+		s.log.Error("copies of a deleted node cannot be ended", "node", node, "err", err)
 	}
 }

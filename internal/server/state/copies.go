@@ -17,11 +17,11 @@ import (
 	"pando/internal/registry"
 )
 
-// SpoolLife is how long the state that a node sent is kept for the node that it is for.
+// SpoolLife is how long the spool keeps state that no node has fetched.
 const SpoolLife = 14 * 24 * time.Hour
 
-// courier returns the boot that makes a request, and the order of its node with an id and a kind. A boot that gets no
-// secrets has not proved which node it is, so it neither sends nor gets state.
+// courier returns the boot that makes a request, and its node's order with an id and a kind. A boot that gets no
+// secrets has not proved which node it is, so it may neither send nor fetch state.
 func (s *Service) courier(
 	r *http.Request,
 	boot fleet.BootID,
@@ -45,7 +45,7 @@ func (s *Service) courier(
 			"pando node approve "+n.Name,
 		)
 	}
-	b.Node = n.Name // by its name of today
+	b.Node = n.Name // the node may have been renamed since the boot
 	err = s.registry.View(r.Context(), func(tx *registry.Tx) error {
 		o, err = ordered(tx, n.Name, id, kind)
 		return err
@@ -53,7 +53,7 @@ func (s *Service) courier(
 	return b, o, err
 }
 
-// withheld returns why a boot has no part in copies between nodes, "" if it has.
+// withheld returns why a boot may not take part in copies between nodes, "" if it may.
 func withheld(b registry.Boot, n fleet.Node, g fleet.Group) string {
 	return nodeconfig.Node{Node: n, Group: g, Boot: b}.Claim().Withheld()
 }
@@ -68,27 +68,25 @@ func ordered(tx *registry.Tx, node, id string, kind fleet.StateOrderKind) (o fle
 	if i < 0 {
 		return o, api.NewError(
 			api.NotFound,
-			"nothing of the kind is to be done by node "+node,
-			"it was taken back, or done",
+			"there is no such order for node "+node,
+			"the order was withdrawn or carried out already",
 		)
 	}
 	return r.Orders[i], nil
 }
 
-// TakeState answers POST /v1/node/state/send: a node sends all that it keeps, as a tar archive, for the node of its
-// order.
+// TakeState answers POST /v1/node/state/send: a node sends all its kept state as a tar archive, for the node that its
+// order names.
 func (s *Service) TakeState(w http.ResponseWriter, r *http.Request) error {
 	id := r.URL.Query().Get("order")
 	b, o, err := s.courier(r, fleet.BootID(r.URL.Query().Get("boot")), id, fleet.SendState)
 	if err != nil {
 		return err
 	}
-	bytes, digest, err := s.Spool.take(
-		id,
-		r.Body,
-	) // a node that is gone is noticed by TCP; one may read for long before it sends more
+	// Without a time limit: TCP notices a node that is gone, and a node may read for long before it sends more.
+	bytes, digest, err := s.Spool.take(id, r.Body)
 	if err != nil {
-		s.log.Warn("node state not taken", "node", b.Node, "for", o.To, "err", err)
+		s.log.Warn("node state cannot be received", "node", b.Node, "for", o.To, "err", err)
 		return err
 	}
 	ctx := context.WithoutCancel(r.Context())
@@ -97,12 +95,12 @@ func (s *Service) TakeState(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return errors.Join(err, s.SettleCopies(ctx))
 	}
-	s.log.Info("node state taken", "node", b.Node, "for", o.To, "bytes", bytes)
+	s.log.Info("node state received", "node", b.Node, "for", o.To, "bytes", bytes)
 	w.WriteHeader(http.StatusNoContent)
 	return s.tellEnded(ctx, b, []fleet.StateResult{result})
 }
 
-// sentState puts on record that the server has what a node was to send.
+// sentState records that the server has received the state of a node.
 func sentState(tx *registry.Tx, node string, x fleet.StateResult, bytes int64, digest string) error {
 	if _, err := ordered(tx, node, x.ID, fleet.SendState); err != nil {
 		return err
@@ -130,7 +128,7 @@ func sentState(tx *registry.Tx, node string, x fleet.StateResult, bytes int64, d
 	return api.NewError(api.NotFound, "nobody waits for the state of "+node+" any more", "")
 }
 
-// GiveState answers POST /v1/node/state/fetch: a node gets what another one sent for it.
+// GiveState answers POST /v1/node/state/fetch: a node fetches the state that another node sent for it.
 func (s *Service) GiveState(w http.ResponseWriter, r *http.Request) error {
 	req, err := httpapi.DecodeReport[api.StateFetch](w, r)
 	if err != nil {
@@ -154,12 +152,12 @@ func (s *Service) GiveState(w http.ResponseWriter, r *http.Request) error {
 	defer f.Close()
 	w.Header().Set("Content-Type", "application/x-tar")
 	w.Header().Set("Content-Length", strconv.FormatInt(o.Bytes, 10))
-	_, _ = io.CopyN(w, f, o.Bytes) // an answer that breaks off is noticed by who reads it
+	_, _ = io.CopyN(w, f, o.Bytes) // the node notices a short answer
 	return nil
 }
 
-// SettleCopies ends copies that can no longer be made, and removes files of the spool that no order needs. It may be
-// called at any time.
+// SettleCopies ends copies that have become impossible, and removes files of the spool that no order needs. It is safe
+// to call at any time.
 func (s *Service) SettleCopies(ctx context.Context) error {
 	ctx = registry.Whole(ctx)
 	err := s.registry.Update(ctx, func(tx *registry.Tx) error {
@@ -183,7 +181,7 @@ func (s *Service) SettleCopies(ctx context.Context) error {
 	return nil
 }
 
-// spoolWanted are the orders for which something may have been sent.
+// spoolWanted returns the ids of the orders that may have a file in the spool.
 func (s *Service) spoolWanted(ctx context.Context) (map[string]bool, error) {
 	want := map[string]bool{}
 	err := s.registry.View(ctx, func(tx *registry.Tx) error {
@@ -198,7 +196,7 @@ func (s *Service) spoolWanted(ctx context.Context) (map[string]bool, error) {
 	return want, err
 }
 
-// unsettled returns records without the orders that can no longer be done: the order of the other node is gone, or the
+// unsettled returns the records that lose orders which have become impossible: the other node's order is gone, or the
 // state was not fetched in time.
 func unsettled(all map[string]fleet.StateRecord, now time.Time) (out []fleet.StateRecord) {
 	sends, copies := map[string]bool{}, map[string]bool{}
@@ -232,7 +230,7 @@ func unsettled(all map[string]fleet.StateRecord, now time.Time) (out []fleet.Sta
 	return out
 }
 
-// failCopies ends the copies for which a node could not send its state, with its reason.
+// failCopies ends the copies whose sending node could not send its state, with that node's reason.
 func failCopies(tx *registry.Tx, ended []fleet.StateResult) error {
 	failed := map[string]fleet.StateResult{}
 	for _, x := range ended {

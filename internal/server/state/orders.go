@@ -17,18 +17,18 @@ import (
 	"pando/internal/volume"
 )
 
-// keeps is where a node keeps its state: by its settings, or for a deleted node as it was on record.
+// keeps says where a node keeps its state: by its settings, or for a deleted node by its record.
 type keeps struct {
 	node  string
-	gone  bool // it was deleted, and its state on file systems and disks is on record
+	gone  bool // the node was deleted; its state on file systems and disks is on record
 	k     fleet.Keeping
 	st    fleet.State
-	place string // "": it keeps nothing
-	on    bool   // it runs
+	place string // "": the node keeps nothing
+	on    bool   // the node runs
 }
 
-// statesOf looks up where a node keeps its state. A node that is not known keeps nothing; there may be a
-// volume of its name.
+// statesOf returns where a node keeps its state. An unknown node keeps nothing, but there may be a volume with its
+// name.
 func (s *Service) statesOf(ctx context.Context, node string) (out keeps, err error) {
 	out.node = node
 	err = s.registry.View(ctx, func(tx *registry.Tx) error {
@@ -59,7 +59,7 @@ func (s *Service) statesOf(ctx context.Context, node string) (out keeps, err err
 	return out, err
 }
 
-// isOn reports whether a node runs, or is about to.
+// isOn reports whether a node runs or boots.
 func (s *Service) isOn(ctx context.Context, tx *registry.Tx, n fleet.Node) (bool, error) {
 	views, err := s.views.Views(ctx, tx, []fleet.Node{n})
 	return err == nil && s.runs(views[0]), err
@@ -69,7 +69,7 @@ func (s *Service) runs(n api.Node) bool {
 	return n.Boot != nil && n.Boot.State != trace.Down && s.now().Sub(n.Seen) <= lastseen.Within
 }
 
-// order puts an order on record. An order about all of the state replaces those before it.
+// order records an order. An order about the whole state replaces earlier ones.
 func (s *Service) order(ctx context.Context, of keeps, x fleet.StateOrder) error {
 	x.ID, x.Place, x.Asked, x.Who = rand.Text(), of.place, s.now(), httpapi.CallerOf(ctx).String()
 	return s.registry.Update(ctx, func(tx *registry.Tx) error {
@@ -84,18 +84,18 @@ func (s *Service) order(ctx context.Context, of keeps, x fleet.StateOrder) error
 	})
 }
 
-// sendsOf returns the orders to send state to other nodes. They stay when the node's own state is replaced, because
-// the other nodes wait for it.
+// sendsOf returns the orders to send state to other nodes. They stay when the node's own state is replaced, because the
+// other nodes wait for it.
 func sendsOf(r fleet.StateRecord) []fleet.StateOrder {
 	return slices.DeleteFunc(r.Orders, func(o fleet.StateOrder) bool { return o.Kind != fleet.SendState })
 }
 
-// addOrder puts an order on record, if there are not too many.
+// addOrder records an order, or returns an error if the node has maxOrders of them.
 func addOrder(tx *registry.Tx, r fleet.StateRecord, x fleet.StateOrder) error {
 	if len(r.Orders) >= maxOrders {
 		return api.NewError(
 			api.Conflict,
-			fmt.Sprintf("%d things are to be done to the state of %s already", len(r.Orders), r.Node),
+			fmt.Sprintf("there are %d orders about the state of %s already", len(r.Orders), r.Node),
 			"reboot it, or withdraw them: pando node state cancel "+r.Node,
 		)
 	}
@@ -118,10 +118,10 @@ func (s *Service) voidOrders(ctx context.Context, node string) error {
 	})
 }
 
-// maxOrders is the most orders about the state of a node that one boot does.
+// maxOrders is the most orders that a node can have: one boot does all of them.
 const maxOrders = 16
 
-// orderReset has the next boot of a node begin anew, with all that it keeps or with some of it.
+// orderReset makes the next boot of a node reset all its kept state, or the given paths.
 func (s *Service) orderReset(ctx context.Context, of keeps, req api.StateChange) error {
 	for _, p := range req.Paths {
 		if !slices.ContainsFunc(of.k.Kept(), func(k fleet.Kept) bool { return k.Path == p }) &&
@@ -136,7 +136,7 @@ func (s *Service) orderReset(ctx context.Context, of keeps, req api.StateChange)
 	return s.order(ctx, of, fleet.StateOrder{Kind: fleet.ResetState, Paths: req.Paths})
 }
 
-// keptBefore reports whether a path is kept that is not declared any more.
+// keptBefore reports whether a node still keeps a path that its settings do not name any more.
 func (s *Service) keptBefore(ctx context.Context, of keeps, path string) (is bool) {
 	err := s.registry.View(ctx, func(tx *registry.Tx) error {
 		r, err := tx.StateRecord(of.node)
@@ -148,8 +148,8 @@ func (s *Service) keptBefore(ctx context.Context, of keeps, path string) (is boo
 	return err == nil && is
 }
 
-// orderCopy has the next boot of a node take over a copy of what another node keeps: from beside its own state,
-// where it is, else through the server.
+// orderCopy makes the next boot of a node replace its state by a copy of another node's. It is copied directly if both
+// nodes keep their state in the same place, else through the server.
 func (s *Service) orderCopy(ctx context.Context, of keeps, req api.StateChange) error {
 	if req.From == of.node {
 		return httpapi.BadRequest("node "+of.node+" has its own state already", "")
@@ -179,14 +179,14 @@ func (s *Service) orderCopy(ctx context.Context, of keeps, req api.StateChange) 
 	if from.on && !req.Force {
 		return api.NewError(
 			api.Conflict,
-			fmt.Sprintf("%s is on: what it writes while it is copied would be there in part", req.From),
+			fmt.Sprintf("%s is on: the copy would have only part of what it writes meanwhile", req.From),
 			"switch it off until "+of.node+" has booted; --force copies it as it is",
 		)
 	}
 	return s.order(ctx, of, fleet.StateOrder{Kind: fleet.CopyState, From: req.From, FromDir: r.Dir, Force: req.Force})
 }
 
-// keepsNothingHint reports what is missing for a copy.
+// keepsNothingHint says what is missing for a copy.
 func keepsNothingHint(of, from keeps) string {
 	switch {
 	case from.gone && !of.st.Shared():
@@ -199,8 +199,8 @@ func keepsNothingHint(of, from keeps) string {
 		" a boot with it"
 }
 
-// removeState has the state of a deleted node removed by a node that keeps its own in the same place, when it boots
-// next.
+// removeState removes the state of a deleted node. Another node that keeps its state in the same place removes the
+// files at its next boot.
 func (s *Service) removeState(ctx context.Context, of keeps, req api.StateChange) error {
 	if len(req.Paths) > 0 {
 		return httpapi.BadRequest("the state of a deleted node is removed as a whole", "leave out --path")
@@ -230,7 +230,7 @@ func (s *Service) removeState(ctx context.Context, of keeps, req api.StateChange
 				)
 			}
 		}
-		if len(r.Orders) == 0 { // disks are with their machines, and volumes are gone
+		if len(r.Orders) == 0 { // nothing is left to do: local disks are out of reach, and the volume is removed
 			return tx.ForgetState(of.node)
 		}
 		return tx.PutStateRecord(r)

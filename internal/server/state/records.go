@@ -18,7 +18,7 @@ import (
 	"pando/internal/trace"
 )
 
-// Files returns the files that put node state in place in a boot, with the orders that the boot does before.
+// Files returns the files that put node state in place in a boot, with the orders that the boot carries out first.
 func (s *Service) Files(ctx context.Context, b registry.Boot, n fleet.Node, g fleet.Group) ([]fleet.File, error) {
 	in := nodestate.Input{Node: n.Name, Keeping: g.Keeping}
 	place := nodestate.Place(g.Keeping)
@@ -45,8 +45,8 @@ func (s *Service) Files(ctx context.Context, b registry.Boot, n fleet.Node, g fl
 	return nodestate.Files(in), nil
 }
 
-// stateRecord returns what is known of a node's state, and of that of deleted nodes. The place of a node's
-// state is put on record before the node writes there.
+// stateRecord returns the record of a node's state, and those of deleted nodes. It records the place of the node's
+// state before the node writes there.
 func (s *Service) stateRecord(
 	ctx context.Context,
 	node string,
@@ -72,7 +72,7 @@ func (s *Service) stateRecord(
 	return r, gone, err
 }
 
-// keptIn puts on record where a node keeps its state.
+// keptIn records where a node keeps its state.
 func keptIn(tx *registry.Tx, node string, k fleet.Keeping) (fleet.StateRecord, error) {
 	st, err := fleet.ParseState(k.StateText())
 	if err != nil {
@@ -92,7 +92,8 @@ func keptIn(tx *registry.Tx, node string, k fleet.Keeping) (fleet.StateRecord, e
 	return r, tx.PutStateRecord(r)
 }
 
-// RecordPlace puts on record where a node keeps its state, for nodes that booted with a release that did not.
+// RecordPlace records where a node keeps its state. It is for nodes that last booted with a release that did not record
+// it.
 func (*Service) RecordPlace(tx *registry.Tx, n fleet.Node) error {
 	g, err := tx.Group(n.Group)
 	if err != nil {
@@ -104,14 +105,14 @@ func (*Service) RecordPlace(tx *registry.Tx, n fleet.Node) error {
 	}
 	b, err := fleetview.LatestBoot(tx, n)
 	if err != nil || b.Session.IsZero() {
-		return err // it never had a chance to
+		return err // the node never registered, so it has kept nothing
 	}
 	_, err = keptIn(tx, n.Name, k)
 	return err
 }
 
-// waitsFor reports whether an order has to wait for a later boot, and why on the node's timeline. A copy waits while
-// the other node runs and may write to its state, or has not sent it.
+// waitsFor reports whether an order must wait for a later boot, and writes the reason on the node's timeline. A copy
+// waits while the other node runs and may write to its state, or has not sent it yet.
 func (s *Service) waitsFor(ctx context.Context, b registry.Boot, n fleet.Node, g fleet.Group, o fleet.StateOrder) bool {
 	message, hint := "", ""
 	switch why := withheld(b, n, g); {
@@ -132,12 +133,12 @@ func (s *Service) waitsFor(ctx context.Context, b registry.Boot, n fleet.Node, g
 			Message: fmt.Sprintf("the %s waits: %s", o, message), Hint: hint},
 	)
 	if err != nil {
-		s.log.Error("copy of node state", "node", n.Name, "from", o.From, "err", err)
+		s.log.Error("reason for a waiting copy cannot be recorded", "node", n.Name, "from", o.From, "err", err)
 	}
 	return true
 }
 
-// mayRun reports whether a node runs, as far as that can be known. A deleted node does not.
+// mayRun reports whether a node runs; also true if that cannot be found out. A deleted node does not run.
 func (s *Service) mayRun(ctx context.Context, node string) (on bool) {
 	err := s.registry.View(ctx, func(tx *registry.Tx) error {
 		n, err := tx.Node(node)
@@ -149,16 +150,16 @@ func (s *Service) mayRun(ctx context.Context, node string) (on bool) {
 	return err == nil && on || err != nil && !errors.Is(err, registry.ErrNotFound)
 }
 
-// stateStage is the mark that a node makes when its state is in place.
+// stateStage is the stage that a node reports when its state is in place.
 const stateStage = trace.Stage("state")
 
-// told remembers the last report of each node about its state. Nodes repeat it after they have changed the server.
+// told holds the last report of each node about its state. Nodes repeat it when they change to another server.
 type told struct {
 	mu sync.Mutex
 	of map[fleet.MAC]string
 }
 
-// news reports whether it is something else than before; said notes it.
+// news reports whether a report differs from the last one; report records it as the last.
 func (t *told) news(b registry.Boot, text string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -174,7 +175,7 @@ func (t *told) report(b registry.Boot, text string) {
 	t.of[b.MAC] = string(b.ID) + text
 }
 
-// KeepReport puts on record what a node reports of its state, and ends the orders that the node has done.
+// KeepReport records what a node reports about its state, and ends the orders that the node has carried out.
 func (s *Service) KeepReport(ctx context.Context, b registry.Boot, text string) error {
 	if text == "" || b.Node == "" || !s.told.news(b, text) {
 		return nil
@@ -211,7 +212,7 @@ func (s *Service) KeepReport(ctx context.Context, b registry.Boot, text string) 
 		return errors.Join(err, tx.PutStateRecord(r), failCopies(tx, ended))
 	})
 	if err != nil {
-		return fmt.Errorf("keep what %s says of its state: %w", b.Node, err)
+		return fmt.Errorf("record the state report of %s: %w", b.Node, err)
 	}
 	s.told.report(b, text)
 	if slices.ContainsFunc(ended, func(x fleet.StateResult) bool { return x.Through || x.Kind == fleet.SendState }) {
@@ -220,7 +221,7 @@ func (s *Service) KeepReport(ctx context.Context, b registry.Boot, text string) 
 	return errors.Join(err, s.tellEnded(ctx, b, ended))
 }
 
-// removedStates forgets the states of deleted nodes that were removed everywhere.
+// removedStates deletes the records of deleted nodes whose state was removed everywhere.
 func removedStates(tx *registry.Tx, done map[string]string, at time.Time) (ended []fleet.StateResult, err error) {
 	if len(done) == 0 {
 		return nil, nil
@@ -268,15 +269,15 @@ func (s *Service) tellEnded(ctx context.Context, b registry.Boot, ended []fleet.
 	return nil
 }
 
-// stateReport is what a node reports of its state.
+// stateReport is a node's report about its state.
 type stateReport struct {
 	place statePlace
-	ended map[string]string // orders by their ids, and why they could not be done, "" when they were
+	ended map[string]string // ended orders by id, with the reason of a failure; "" for success
 }
 
 type statePlace struct{ fleet.StatePlace }
 
-// over returns p with the sizes of the report before where p has none.
+// over returns p, with sizes taken from the earlier report was for paths without one.
 func (p statePlace) over(was fleet.StatePlace) fleet.StatePlace {
 	for i, x := range p.Paths {
 		j := slices.IndexFunc(
@@ -290,7 +291,7 @@ func (p statePlace) over(was fleet.StatePlace) fleet.StatePlace {
 	return p.StatePlace
 }
 
-// readStateReport reads the lines of a node's script. What makes no sense is left out.
+// readStateReport parses the lines of a node's script. Lines that are not valid are skipped.
 func readStateReport(text string, now time.Time) stateReport {
 	r := stateReport{ended: map[string]string{}}
 	r.place.Told = now

@@ -14,7 +14,7 @@ import (
 	"pando/internal/volume"
 )
 
-// Service keeps record of node state, and carries copies of it from node to node.
+// Service records node state, and carries copies of it from node to node.
 type Service struct {
 	registry *registry.Registry
 	volumes  *volume.Dir
@@ -34,7 +34,7 @@ type Members interface {
 	Member(ctx context.Context, mac fleet.MAC) (fleet.Node, fleet.Group, error)
 }
 
-// Commands has running nodes do something.
+// Commands sends commands to running nodes.
 type Commands interface {
 	Do(ctx context.Context, boot fleet.BootID, what api.NodeCommand) (api.NodeCommandReport, error)
 }

@@ -18,24 +18,24 @@ import (
 	"pando/internal/api"
 )
 
-// SpoolDir is the directory of the spool, in the data directory.
+// SpoolDir is the spool's directory below the data directory.
 const SpoolDir = "parcels"
 
-// spoolFree is how many bytes stay free on the disk of the data directory: the registry must be able to write, whatever
+// spoolFree is how many bytes must stay free on the disk of the data directory, so that the registry can write whatever
 // nodes send.
 const spoolFree = 1 << 30
 
-// RoomEvery is after how many received bytes the free space is checked again.
+// RoomEvery is the number of received bytes after which the free space is checked again.
 const RoomEvery = 16 << 20
 
-// Spool is a directory of files with the state of nodes, each named after the order by which it was sent. Only this
-// server may read them, because kept files have keys in them.
+// Spool is a directory of files with the state of nodes. Each file is named after the id of its order. Only this
+// server's user may read them, because kept files may contain keys.
 type Spool struct {
 	dir  string
-	Free int64 // bytes that stay free
+	Free int64 // bytes that must stay free on the disk
 
 	mu       sync.Mutex
-	arriving map[string]bool // what is being received, by order
+	arriving map[string]bool // ids of orders whose file is being received
 }
 
 func newSpool(dir string) *Spool {
@@ -44,10 +44,10 @@ func newSpool(dir string) *Spool {
 
 func (p *Spool) path(id string) string { return filepath.Join(p.dir, id) }
 
-// partSuffix is added to the name of a file that has not come whole yet.
+// partSuffix is added to the name of a file that is still being received.
 const partSuffix = ".new"
 
-// arrived is how much of a file has come so far, 0 when none is being received.
+// arrived returns how many bytes of a file have been received, 0 if it is not being received.
 func (p *Spool) arrived(id string) int64 {
 	info, err := os.Stat(p.path(id) + partSuffix)
 	if err != nil || !p.receiving(id) {
@@ -62,7 +62,7 @@ func (p *Spool) receiving(id string) bool {
 	return p.arriving[id]
 }
 
-// begin notes that a file is being received; only one at a time of a name may.
+// begin records that a file is being received. Only one file per order may be.
 func (p *Spool) begin(id string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,14 +79,14 @@ func (p *Spool) end(id string) {
 	delete(p.arriving, id)
 }
 
-// take receives a file. The file gets its name when it is whole and on the disk.
+// take receives a file. The file gets its final name when it is complete and synced to disk.
 func (p *Spool) take(id string, body io.Reader) (bytes int64, digest string, err error) {
 	if err := p.begin(id); err != nil {
 		return 0, "", err
 	}
 	defer p.end(id)
 	if err := os.MkdirAll(p.dir, 0o700); err != nil {
-		return 0, "", fmt.Errorf("keep what a node sends: %w", err)
+		return 0, "", fmt.Errorf("directory of the spool: %w", err)
 	}
 	part := p.path(id) + partSuffix
 	f, err := os.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
@@ -110,7 +110,7 @@ func (p *Spool) take(id string, body io.Reader) (bytes int64, digest string, err
 	return bytes, hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// copy writes what is received as long as there is enough free space.
+// copy writes received bytes while there is enough free space.
 func (p *Spool) copy(to io.Writer, from io.Reader) (bytes int64, err error) {
 	for {
 		if err := p.room(); err != nil {
@@ -127,13 +127,13 @@ func (p *Spool) copy(to io.Writer, from io.Reader) (bytes int64, err error) {
 	}
 }
 
-// errNoRoom means that less would stay free than has to.
+// errNoRoom means that less than Spool.Free bytes would stay free.
 var errNoRoom = errors.New("no room")
 
 func (p *Spool) room() error {
 	var st unix.Statfs_t
 	if err := unix.Statfs(p.dir, &st); err != nil {
-		return fmt.Errorf("look for room in %s: %w", p.dir, err)
+		return fmt.Errorf("free space in %s: %w", p.dir, err)
 	}
 	if int64(st.Bavail)*st.Bsize < p.Free {
 		return errNoRoom
@@ -141,13 +141,14 @@ func (p *Spool) room() error {
 	return nil
 }
 
-// explain makes an error of a full disk one that ends the order: the disk does not get emptier while a node waits.
+// explain converts the error of a full disk to one that ends the order: the disk will not have more space while a node
+// waits.
 func (p *Spool) explain(err error) error {
 	if !errors.Is(err, errNoRoom) && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
 		return err
 	}
 	var st unix.Statfs_t
-	_ = unix.Statfs(p.dir, &st) // 0 free is as good as any
+	_ = unix.Statfs(p.dir, &st) // on an error the message says 0
 	return api.NewError(
 		api.Conflict,
 		fmt.Sprintf(
@@ -159,18 +160,18 @@ func (p *Spool) explain(err error) error {
 	)
 }
 
-// open opens a file that is whole.
+// open opens a completely received file.
 func (p *Spool) open(id string) (*os.File, error) { return os.Open(p.path(id)) }
 
-// sweep removes files that no order needs. wanted returns the orders that may have a file; it is called after the
-// directory was read, so that a file that comes meanwhile is not taken for an old one.
+// sweep removes files that no order needs. It calls wanted, which returns the orders that may have a file, after it has
+// read the directory, so that a file that arrives meanwhile stays.
 func (p *Spool) sweep(ctx context.Context, wanted func(context.Context) (map[string]bool, error)) error {
 	found, err := os.ReadDir(p.dir)
 	if errors.Is(err, os.ErrNotExist) || err == nil && len(found) == 0 {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("look for what nodes sent: %w", err)
+		return fmt.Errorf("read the spool: %w", err)
 	}
 	want, err := wanted(ctx)
 	for _, f := range found {
@@ -182,7 +183,7 @@ func (p *Spool) sweep(ctx context.Context, wanted func(context.Context) (map[str
 	return err
 }
 
-// syncPath makes the names in a directory durable.
+// syncPath syncs a directory, which makes its file names durable.
 func syncPath(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"pando/internal/api"
 )
 
-// A disk that fills up while state comes is told as one that is too full from the start; nothing of it is left.
+// A disk that becomes full while state arrives gives the same error as a full one, and no part of the file is left.
 func TestSpoolFillsTheDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("pando-test", dir, "tmpfs", 0, "size=64k"); err != nil {

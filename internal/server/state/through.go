@@ -13,14 +13,13 @@ import (
 	"pando/internal/trace"
 )
 
-// orderThrough has one node send its state to the server, at its next boot, before anything writes to it, and
-// another one take that over by its next boot from then on. With force a node that is on sends it at once, as it
-// is.
+// orderThrough orders a copy through the server: node `from` sends its state at its next boot, before anything writes
+// to it, and node `of` takes it over at a later boot. With force, a node that is on sends its state at once.
 func (s *Service) orderThrough(ctx context.Context, of, from keeps, has fleet.StateRecord, force bool) error {
 	if p := has.In(from.place); p == nil || p.Told.IsZero() {
 		return api.NewError(
 			api.Conflict,
-			fmt.Sprintf("%s has not said yet that it keeps anything on its %s", from.node, from.st.Kind),
+			fmt.Sprintf("%s has not reported yet that it keeps anything on its %s", from.node, from.st.Kind),
 			"it needs a boot with its settings; `pando node state list` shows what there is",
 		)
 	}
@@ -55,8 +54,7 @@ func (s *Service) orderThrough(ctx context.Context, of, from keeps, has fleet.St
 	return err
 }
 
-// sendNow has a running node send its state. If it cannot, its timeline tells why, and its next boot sends
-// it then.
+// sendNow makes a running node send its state. If that fails, the node's timeline says why, and the next boot sends it.
 func (s *Service) sendNow(ctx context.Context, node string, send fleet.StateOrder) {
 	var b registry.Boot
 	err := s.registry.View(ctx, func(tx *registry.Tx) error {
@@ -79,11 +77,11 @@ func (s *Service) sendNow(ctx context.Context, node string, send fleet.StateOrde
 	}
 	e := trace.Event{Time: s.now(), Boot: b.ID, Node: node, MAC: b.MAC, Stage: stateStage, Kind: trace.Info,
 		Message: fmt.Sprintf(
-			"its state is not sent at once, for %s: %s",
+			"its state for %s is not sent at once: %s",
 			send.To,
 			why,
 		), Hint: "its next boot sends it: pando node reboot " + node}
 	if _, err := s.registry.Append(ctx, e); err != nil {
-		s.log.Error("send node state at once", "node", node, "why", why, "err", err)
+		s.log.Error("failure to send node state cannot be recorded", "node", node, "why", why, "err", err)
 	}
 }

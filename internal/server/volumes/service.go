@@ -23,14 +23,14 @@ import (
 	"pando/internal/volume"
 )
 
-// volumesDir is where volumes are, in the data directory.
+// volumesDir is the directory of volumes, in the data directory.
 const volumesDir = "volumes"
 
-// volumePath is where a connection to the image port becomes one to a volume. The image port is plain HTTP, so that the
-// node's kernel can use it; the control port decides who may connect, and gives a ticket.
+// Path is where a connection to the image port becomes an NBD connection to a volume. The image port is plain HTTP, so
+// that the node's kernel can use the connection. The control port decides which node may connect and gives it a ticket.
 const (
 	Path         = "/v1/volume"
-	volumeExport = "volume" // NBD's name of what is in it
+	volumeExport = "volume" // the NBD name of the export
 	ticketLife   = 30 * time.Second
 )
 
@@ -40,15 +40,16 @@ type Service struct {
 	volumes  *volume.Dir
 	swaps    *volume.Swaps
 	tickets  tickets
+	told     told
 	nodes    Reporter
 	port     func() uint16 // the image port
 	now      func() time.Time
 	log      *slog.Logger
 }
 
-// Reporter knows which node makes a request.
+// Reporter authenticates the requests of nodes.
 type Reporter interface {
-	// Reporter returns the boot that a request may speak for.
+	// Reporter returns the boot `boot` if the request proves that it comes from that boot.
 	Reporter(r *http.Request, boot fleet.BootID) (registry.Boot, error)
 }
 
@@ -62,14 +63,14 @@ type Options struct {
 	Log      *slog.Logger
 }
 
-// Open opens the volumes and the swap space that are in the data directory.
+// Open opens the volumes and the swap space in the data directory.
 func Open(o Options) (*Service, error) {
 	swaps, err := volume.OpenSwaps(filepath.Join(o.Dir, swapsDir), o.Log)
 	return &Service{registry: o.Registry, volumes: volume.Open(filepath.Join(o.Dir, volumesDir), o.Log),
 		swaps: swaps, nodes: o.Nodes, port: o.Port, now: o.Now, log: o.Log}, err
 }
 
-// Dir is the volumes, for what else is done with them.
+// Dir returns the volumes, for the package that manages them.
 func (s *Service) Dir() *volume.Dir { return s.volumes }
 
 // Wait returns when the programs that serve volumes and swap space have ended.
@@ -78,7 +79,7 @@ func (s *Service) Wait() {
 	s.swaps.Wait()
 }
 
-// tickets are rights to connect to a volume, each once and soon.
+// tickets are rights to connect to a volume. Each is valid once, for ticketLife.
 type tickets struct {
 	mu   sync.Mutex
 	open map[string]ticket
@@ -89,7 +90,7 @@ type ticket struct {
 	want volume.Want
 	ends time.Time
 
-	swap, used bool // it is to swap space; the node has something in it
+	swap, used bool // the ticket is for swap space; the node has pages in it
 }
 
 func (t *tickets) give(x ticket, now time.Time) string {
@@ -150,8 +151,8 @@ func (s *Service) NodeVolume(w http.ResponseWriter, r *http.Request) error {
 	)
 }
 
-// wantedVolume is the volume that the settings of a node ask for now: it can be made larger while the node runs,
-// and is when it connects again.
+// wantedVolume sets in a ticket the volume that the node's settings ask for now. A volume can be enlarged while the
+// node runs; that takes effect when the node connects again.
 func (s *Service) wantedVolume(ctx context.Context, x *ticket) error {
 	g, err := s.settingsOf(ctx, x.boot.Node)
 	if err != nil {
@@ -169,7 +170,7 @@ func (s *Service) wantedVolume(ctx context.Context, x *ticket) error {
 	return err
 }
 
-// settingsOf is a group with a node's own settings.
+// settingsOf returns a node's group with the node's own settings applied.
 func (s *Service) settingsOf(ctx context.Context, name string) (g fleet.Group, err error) {
 	err = s.registry.View(ctx, func(tx *registry.Tx) error {
 		n, err := tx.Node(name)
@@ -185,12 +186,12 @@ func (s *Service) settingsOf(ctx context.Context, name string) (g fleet.Group, e
 	return g, err
 }
 
-// ServeVolume answers GET /v1/volume: the connection is one to the volume from then on.
+// ServeVolume answers GET /v1/volume: it turns the connection into an NBD connection to the volume.
 func (s *Service) ServeVolume(w http.ResponseWriter, r *http.Request) error {
 	secret, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Ticket ")
 	x, ok := s.tickets.take(secret, s.now())
 	if !ok || r.Header.Get("Upgrade") != "nbd" {
-		return api.NewError(api.Unauthorized, "no ticket to a volume", "")
+		return api.NewError(api.Unauthorized, "no valid ticket for a volume", "")
 	}
 	c, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -198,19 +199,19 @@ func (s *Service) ServeVolume(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer c.Close()
 	if buffered.Reader.Buffered() > 0 {
-		return nil // it spoke before it was asked
+		return nil // the client sent data before the answer
 	}
-	_ = c.SetDeadline(time.Time{}) // a connection without deadlines is a slow one at worst
+	_ = c.SetDeadline(time.Time{}) // no time limit from here on; if this fails, the next write fails
 	if _, err := io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+
 		"nbd\r\n\r\n"); err != nil {
-		return nil // it is gone
+		return nil // the client is gone
 	}
 	s.attachVolume(r.Context(), x, c)
 	return nil
 }
 
-// attachVolume serves a volume until the connection is over. What keeps it from being attached goes to the
-// timeline, once for a boot.
+// attachVolume serves a volume until the connection ends. If the volume cannot be attached, the node's timeline says
+// why.
 func (s *Service) attachVolume(ctx context.Context, x ticket, c net.Conn) {
 	if x.swap {
 		s.attachSwap(ctx, x, c)
@@ -231,8 +232,57 @@ func (s *Service) attachVolume(ctx context.Context, x ticket, c net.Conn) {
 	)
 }
 
-// tellOf puts a line on the timeline of a boot that is up, once for a boot.
+// reasonsMost is how many different messages the timeline of one boot gets.
+const reasonsMost = 20
+
+// told has the messages that were added to the timeline of each node's latest boot. A node tries again for ever.
+type told struct {
+	mu    sync.Mutex
+	boots map[string]toldBoot // by node
+}
+
+type toldBoot struct {
+	id       fleet.BootID
+	messages map[string]bool
+}
+
+// first reports whether the timeline of b should get a message, and remembers that it has it.
+func (t *told) first(b registry.Boot, message string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.boots == nil {
+		t.boots = map[string]toldBoot{}
+	}
+	if t.boots[b.Node].id != b.ID {
+		t.boots[b.Node] = toldBoot{b.ID, map[string]bool{}}
+	}
+	has := t.boots[b.Node].messages
+	if has[message] || len(has) >= reasonsMost {
+		return false
+	}
+	has[message] = true
+	return true
+}
+
+// forget makes first report true again for a message that could not be added.
+func (t *told) forget(b registry.Boot, message string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.boots[b.Node].messages, message)
+}
+
+// drop forgets a node that was deleted.
+func (t *told) drop(node string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.boots, node)
+}
+
+// tellOf adds an entry to the timeline of a boot that is up, once for each message.
 func (s *Service) tellOf(ctx context.Context, b registry.Boot, message, hint string) {
+	if !s.told.first(b, message) {
+		return
+	}
 	e := trace.Event{
 		Time:    s.now(),
 		Boot:    b.ID,
@@ -244,6 +294,7 @@ func (s *Service) tellOf(ctx context.Context, b registry.Boot, message, hint str
 		Hint:    hint,
 	}
 	if _, err := s.registry.Append(ctx, e); err != nil {
-		s.log.Error("record what is wrong with a volume", "node", b.Node, "err", err)
+		s.told.forget(b, message)
+		s.log.Error("problem of a volume cannot be recorded", "node", b.Node, "err", err)
 	}
 }

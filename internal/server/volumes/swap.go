@@ -11,12 +11,12 @@ import (
 	"pando/internal/volume"
 )
 
-// swapsDir is where swap space of nodes is, in the data directory.
+// swapsDir is the directory of nodes' swap space, in the data directory.
 const swapsDir = "swap"
 
 // wantedSwap sets in a ticket the swap space that a node's settings ask for. A boot with pages in its swap space gets
-// that space again, whatever the settings are by now. If the space is lost the boot gets an error at once, because
-// waiting for it would never end.
+// that space again, whatever the settings are now. If the space is lost, the boot gets an error at once instead of
+// waiting for ever.
 func (s *Service) wantedSwap(ctx context.Context, x *ticket) error {
 	node := x.boot.Node
 	if x.used {
@@ -49,7 +49,7 @@ func (s *Service) wantedSwap(ctx context.Context, x *ticket) error {
 	return nil
 }
 
-// attachSwap serves the swap space of a boot until the connection is over.
+// attachSwap serves the swap space of a boot until the connection ends.
 func (s *Service) attachSwap(ctx context.Context, x ticket, c net.Conn) {
 	s.log.Info("swap space attached", "node", x.boot.Node, "used", x.used)
 	err := s.swaps.Serve(ctx, x.boot.Node, string(x.boot.ID), x.want.Size, x.used, c)
@@ -65,7 +65,7 @@ func (s *Service) attachSwap(ctx context.Context, x ticket, c net.Conn) {
 	)
 }
 
-// PruneSwap removes swap space of boots that were followed by others, and of nodes that are gone.
+// PruneSwap removes swap space of superseded boots and of deleted nodes.
 func (s *Service) PruneSwap(ctx context.Context) error {
 	return s.registry.View(ctx, func(tx *registry.Tx) error {
 		latest, err := tx.LatestBoots()
@@ -78,7 +78,8 @@ func (s *Service) PruneSwap(ctx context.Context) error {
 
 // NodeDeleted removes the swap space of a node that was deleted.
 func (s *Service) NodeDeleted(ctx context.Context, node string) {
+	s.told.drop(node)
 	if err := s.swaps.Remove(ctx, node); err != nil {
-		s.log.Error("remove the swap space of a deleted node", "node", node, "err", err)
+		s.log.Error("swap space of a deleted node cannot be removed", "node", node, "err", err)
 	}
 }

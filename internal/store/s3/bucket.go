@@ -9,6 +9,8 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
+	"pando/internal/secretfile"
 	"pando/internal/store"
 )
 
@@ -28,21 +31,22 @@ type Bucket struct {
 	prefix string
 
 	mu     sync.Mutex
-	claims map[string]seenClaim // of others
+	claims map[string]seenClaim // claims of other owners
 }
 
 var _ store.Remote = (*Bucket)(nil)
 
-// Times: until an answer begins, and how often a request is repeated that was not answered, with growing pauses.
+// answerTime bounds the time until an answer begins. tries is how often a request without an answer is sent, with
+// growing pauses.
 const (
 	answerTime = 30 * time.Second
 	tries      = 5
 )
 
-// forEver is the caching of what is named by its digest.
+// forEver is the Cache-Control header of names that are digests.
 const forEver = "public, max-age=31536000, immutable"
 
-// Open looks whether the bucket is there and may be read. c is complete, see Config.FromEnvironment.
+// Open checks that the bucket exists and can be read. c must be complete, see Config.FromEnvironment.
 func Open(ctx context.Context, c Config) (*Bucket, error) {
 	b := &Bucket{cfg: c, claims: map[string]seenClaim{}}
 	var err error
@@ -51,6 +55,9 @@ func Open(ctx context.Context, c Config) (*Bucket, error) {
 	}
 	if b.bucket, b.prefix, err = c.Split(); err != nil {
 		return nil, err
+	}
+	if err := checkCredentials(); err != nil {
+		return nil, &Error{Store: c.URL, Err: err}
 	}
 	keys := keychain()
 	client, err := connect(c, c.Endpoint, keys)
@@ -73,11 +80,35 @@ func Open(ctx context.Context, c Config) (*Bucket, error) {
 	return b, nil
 }
 
-// keychain is where other S3 clients find their keys too: the environment, ~/.aws/credentials, the machine's role.
+// keychain returns the places where S3 clients look for keys: the environment, ~/.aws/credentials, the machine's
+// role.
 func keychain() *credentials.Credentials {
 	return credentials.NewChainCredentials([]credentials.Provider{
 		&credentials.EnvAWS{}, &credentials.FileAWSCredentials{},
 		&credentials.IAM{Client: &http.Client{Timeout: 5 * time.Second}}})
+}
+
+// checkCredentials refuses a file of keys that others may read or write, if keys would be taken from it.
+func checkCredentials() error {
+	if v, err := (&credentials.EnvAWS{}).Retrieve(); err == nil && v.AccessKeyID != "" {
+		return nil
+	}
+	path := os.Getenv("AWS_SHARED_CREDENTIALS_FILE")
+	if path == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return nil // without a home nothing is read there
+		}
+		path = filepath.Join(home, ".aws", "credentials")
+	}
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return secretfile.Check(path, info, secretfile.Others)
 }
 
 func connect(c Config, base string, keys *credentials.Credentials) (*minio.Client, error) {
@@ -94,7 +125,7 @@ func connect(c Config, base string, keys *credentials.Credentials) (*minio.Clien
 	transport.MaxIdleConnsPerHost = 64
 	region := c.Region
 	if base != "" {
-		region = cmp.Or(region, "us-east-1") // what services without regions are called
+		region = cmp.Or(region, "us-east-1") // the usual region of services without regions
 	}
 	client, err := minio.New(
 		u.Host,
@@ -118,10 +149,10 @@ func (b *Bucket) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 	return r, nil
 }
 
-// Put writes a name; the service compares what it got with an MD5 sum before it is there.
+// Put writes a name. The service compares the data with an MD5 sum before the name becomes visible.
 func (b *Bucket) Put(ctx context.Context, name string, data []byte) error {
 	o := minio.PutObjectOptions{ContentType: "application/octet-stream", SendContentMd5: true, DisableMultipart: true}
-	o.DisableContentSha256 = len(data) == 0 // Ceph 16 finds fault with the signature of an empty stream
+	o.DisableContentSha256 = len(data) == 0 // Ceph 16 rejects the signature of an empty stream
 	if strings.HasPrefix(name, "objects/") {
 		o.CacheControl = forEver
 	}
@@ -129,14 +160,14 @@ func (b *Bucket) Put(ctx context.Context, name string, data []byte) error {
 	return plain(err)
 }
 
-// Stat describes what a name has.
+// Stat describes a name.
 func (b *Bucket) Stat(ctx context.Context, name string) (store.RemoteFile, error) {
 	info, err := b.core.StatObject(ctx, b.bucket, b.prefix+name, minio.StatObjectOptions{})
 	return store.RemoteFile{Name: name, Size: info.Size, Modified: info.LastModified}, plain(err)
 }
 
-// Touch copies a name onto itself, within the service. Not every service makes it one that was put now: then it is
-// put again.
+// Touch copies a name onto itself within the service. If a service does not renew the time then, Touch writes the
+// data again.
 func (b *Bucket) Touch(ctx context.Context, name string) error {
 	before, err := b.Stat(ctx, name)
 	if err != nil {
@@ -166,10 +197,10 @@ func (b *Bucket) Touch(ctx context.Context, name string) error {
 	return b.Put(ctx, name, data)
 }
 
-// List tells of each name that starts with prefix. Names come a thousand at a time; more are not in memory.
+// List calls each for every name that starts with prefix. It holds up to a thousand names in memory.
 func (b *Bucket) List(ctx context.Context, prefix string, each func(store.RemoteFile) error) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // else the one who lists waits for a reader
+	defer cancel() // otherwise the client's goroutine waits for a reader
 	for o := range b.core.Client.ListObjects(ctx, b.bucket,
 		minio.ListObjectsOptions{Prefix: b.prefix + prefix, Recursive: true}) {
 		if o.Err != nil {
@@ -186,7 +217,7 @@ func (b *Bucket) List(ctx context.Context, prefix string, each func(store.Remote
 	return ctx.Err()
 }
 
-// Remove removes names, a thousand with each request.
+// Remove removes names, with a thousand in each request.
 func (b *Bucket) Remove(ctx context.Context, names ...string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -22,7 +22,7 @@ import (
 	"pando/internal/testkit"
 )
 
-// fill writes so many objects of size random bytes.
+// fill writes n objects of size random bytes.
 func fill(t *testing.T, d *store.Dir, n, size int) (ids []chunk.ID) {
 	t.Helper()
 	unlock, err := d.Lock(t.Context(), "fill")
@@ -151,7 +151,7 @@ func TestCache(t *testing.T) {
 	})
 }
 
-// TestBucketAway: a server whose bucket does not answer boots what it has booted before.
+// TestBucketAway: a server whose bucket does not answer can still boot what it has booted before.
 func TestBucketAway(t *testing.T) {
 	s := service(t)
 	b := newBucket(t, s, nil)
@@ -171,7 +171,7 @@ func TestBucketAway(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if d, err = store.OpenCache(path, b, DefaultCache); err != nil { // the server is started anew
+	if d, err = store.OpenCache(path, b, DefaultCache); err != nil { // the server is started again
 		t.Fatal(err)
 	}
 	if _, err := d.GetVersion(v); err != nil {
@@ -213,8 +213,7 @@ func TestWriteNeedsTheLock(t *testing.T) {
 	}
 }
 
-// TestLeaseIsLost: a holder whose last renewal is too long ago writes no more, before anybody may take the lock
-// from it.
+// TestLeaseIsLost: a holder whose last renewal is too old stops writing before another process can take the lock.
 func TestLeaseIsLost(t *testing.T) {
 	b := newBucket(t, service(t), nil)
 	got, err := b.Lock(t.Context(), "one", "test")
@@ -259,7 +258,7 @@ func TestLeaseIsLost(t *testing.T) {
 	}
 }
 
-// TestOneWriterAtATime: whoever has the lock is alone, however many ask at the same moment.
+// TestOneWriterAtATime: only one process has the lock, however many try at the same moment.
 func TestOneWriterAtATime(t *testing.T) {
 	b := newBucket(t, service(t), nil)
 	var holders, times atomic.Int32

@@ -11,31 +11,31 @@ import (
 	"strings"
 )
 
-// Config says which bucket. Secrets are not in it: they come from the environment or the files that other programs use.
+// Config selects a bucket. It has no secrets: they come from the environment, or from the files of other S3 clients.
 type Config struct {
 	URL      string `json:"url"`                // s3://bucket or s3://bucket/prefix
-	Endpoint string `json:"endpoint,omitempty"` // base URL of the service; "": of Amazon
+	Endpoint string `json:"endpoint,omitempty"` // base URL of the service; "": Amazon
 	Region   string `json:"region,omitempty"`
-	Cache    int64  `json:"cache,omitempty"` // most bytes of objects kept on this machine; 0: DefaultCache
+	Cache    int64  `json:"cache,omitempty"` // bytes of objects kept on this machine; 0: DefaultCache
 
-	// How nodes get objects: "off": from the server; "public": from the bucket, which anybody may read; "signed":
-	// from the bucket by URLs that the server signs.
+	// Direct says how nodes get objects. "off": from the server; "public": from the bucket, which must be readable by
+	// anybody; "signed": from the bucket by URLs that the server signs.
 	Direct string `json:"direct,omitempty"`
-	// base URL of the service as nodes reach it, by IP address; "": Endpoint
+	// NodeEndpoint is the base URL of the service for nodes, with an IP address. "": Endpoint.
 	NodeEndpoint string `json:"node_endpoint,omitempty"`
 }
 
-// DefaultCache is how many bytes of objects a server keeps beside itself.
+// DefaultCache is the default size of the server's cache, in bytes of objects.
 const DefaultCache = 20e9
 
-// The ways of Config.Direct.
+// Values of Config.Direct.
 const (
 	Off    = "off"
 	Public = "public"
 	Signed = "signed"
 )
 
-// FromEnvironment fills in what was left out from the variables that other S3 clients read.
+// FromEnvironment sets empty fields from the environment variables that S3 clients use.
 func (c Config) FromEnvironment() Config {
 	c.Endpoint = cmp.Or(c.Endpoint, os.Getenv("AWS_ENDPOINT_URL_S3"), os.Getenv("AWS_ENDPOINT_URL"))
 	c.Region = cmp.Or(c.Region, os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"))
@@ -60,7 +60,7 @@ func (c Config) Split() (bucket, prefix string, err error) {
 	return bucket, prefix, nil
 }
 
-// Validate reports what is wrong.
+// Validate returns what is wrong with a Config.
 func (c Config) Validate() error {
 	if _, _, err := c.Split(); err != nil {
 		return err
@@ -77,7 +77,7 @@ func (c Config) Validate() error {
 	return fmt.Errorf("nodes read the bucket %q: say %s, %s or %s", c.Direct, Off, Public, Signed)
 }
 
-// endpoint reads the base URL of a service.
+// endpoint parses the base URL of a service.
 func endpoint(text string) (*url.URL, error) {
 	u, err := url.Parse(cmp.Or(text, "https://s3.amazonaws.com"))
 	if err == nil &&
@@ -91,7 +91,7 @@ func endpoint(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// Load reads a Config that Save wrote. The error is fs.ErrNotExist when there is none.
+// Load reads a Config that Save wrote. The error is fs.ErrNotExist if there is none.
 func Load(path string) (c Config, err error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

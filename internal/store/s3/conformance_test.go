@@ -21,7 +21,7 @@ import (
 	"pando/internal/testkit"
 )
 
-// TestStore is what every store does, wherever it is kept.
+// TestStore has the tests that every store passes, in a directory or in a bucket.
 func TestStore(t *testing.T) {
 	t.Run("directory", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "store")
@@ -47,7 +47,7 @@ func inBucket(t *testing.T, s *testkit.S3) {
 	conforms(t, func(t *testing.T) *store.Dir { return newCache(t, again(t, b), DefaultCache) })
 }
 
-// conforms is the suite. open opens the same store anew, as another process would.
+// conforms is the suite. open opens the same store again, as another process would.
 func conforms(t *testing.T, open func(*testing.T) *store.Dir) {
 	objects(t, open(t), open(t))
 	versions(t, open(t), open(t))
@@ -65,7 +65,8 @@ func lock(t *testing.T, d *store.Dir) (unlock func()) {
 	return unlock
 }
 
-// objects: what one has written another reads; a second put is no news; what is not there is fs.ErrNotExist.
+// objects: an object written by one process is read by another; a second Put reports that it exists; a missing object
+// is fs.ErrNotExist.
 func objects(t *testing.T, one, other *store.Dir) {
 	defer lock(t, one)()
 	w := one.NewWriter()
@@ -142,7 +143,7 @@ func versions(t *testing.T, one, other *store.Dir) {
 	}
 }
 
-// exclusive: there is one writer, the next one is told who it is, and gets its turn.
+// exclusive: there is one writer. The next one gets an error with its name, and gets the lock later.
 func exclusive(t *testing.T, one, other *store.Dir) {
 	unlock, err := one.TryLock("the first")
 	if err != nil {
@@ -161,7 +162,7 @@ func exclusive(t *testing.T, one, other *store.Dir) {
 	unlock()
 }
 
-// whole: a check reads everything, and finds what is missing and what is left over.
+// whole: a check reads everything, and finds missing and unused objects.
 func whole(t *testing.T, one, other *store.Dir) {
 	report, err := other.Check(t.Context(), nil, nil)
 	if err != nil {
@@ -181,7 +182,7 @@ func whole(t *testing.T, one, other *store.Dir) {
 	}
 }
 
-// swept: what nothing holds goes, and nothing is left of it.
+// swept: everything that nothing holds is removed completely.
 func swept(t *testing.T, one, other *store.Dir) {
 	unlock := lock(t, one)
 	defer unlock()
@@ -202,7 +203,7 @@ func swept(t *testing.T, one, other *store.Dir) {
 	}
 }
 
-// touched: an object that is used again is one that was put now, and the same.
+// touched: Touch renews the time of an object, and does not change its bytes.
 func touched(t *testing.T, b *Bucket) {
 	const name = "touched"
 	if err := b.Put(t.Context(), name, []byte("text")); err != nil {

@@ -14,7 +14,7 @@ import (
 	"pando/internal/testkit"
 )
 
-// service starts an S3 server that is somebody else's program, and makes the process's keys those of it.
+// service starts an S3 server (a foreign program) and sets this process's S3 keys.
 func service(t *testing.T) *testkit.S3 {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -41,7 +41,7 @@ func ready(t *testing.T, s *testkit.S3, err error) *testkit.S3 {
 	return s
 }
 
-// newBucket makes a bucket of the test's name, and opens it.
+// newBucket makes a bucket with the test's name, and opens it.
 func newBucket(t *testing.T, s *testkit.S3, change func(*Config)) *Bucket {
 	t.Helper()
 	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
@@ -76,7 +76,7 @@ func connected(t *testing.T, c Config) *minio.Client {
 	return client
 }
 
-// newCache opens the store of a bucket as a machine of its own would.
+// newCache opens the store of a bucket as another machine would.
 func newCache(t *testing.T, b *Bucket, size int64) *store.Dir {
 	t.Helper()
 	d, err := store.OpenCache(filepath.Join(t.TempDir(), "cache"), b, size)
@@ -86,7 +86,7 @@ func newCache(t *testing.T, b *Bucket, size int64) *store.Dir {
 	return d
 }
 
-// again is the same bucket to another process, which remembers nothing.
+// again opens the same bucket as another process would, without cached state.
 func again(t *testing.T, b *Bucket) *Bucket {
 	t.Helper()
 	other, err := Open(t.Context(), b.cfg)

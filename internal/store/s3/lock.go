@@ -13,13 +13,9 @@ import (
 	"pando/internal/store"
 )
 
-// The lock of a bucket is a claim: an object below locks/ that its holder writes again and again. Whoever wants the
-// lock writes a claim, then lists: alone, it has the lock; else it takes its claim back. A service that shows in a
-// list what was put before (S3 and all that claim to be like it) cannot let two of them find themselves alone. No
-// condition on a put is needed, which not every service knows.
-//
-// No clocks are compared. A claim that has not changed for abandoned, as this process watched it, is nobody's. Its
-// holder gave up long before: it does not write when its last renewal was begun more than lost ago.
+// Times of the lock's claim, which its holder renews. Clocks are not compared: a claim that this process has seen
+// unchanged for the time abandoned is removed. Its holder stopped writing long before, when no renewal had succeeded
+// for the time lost.
 const (
 	claimsPrefix = "locks/"
 	renewEvery   = 10 * time.Second
@@ -28,13 +24,15 @@ const (
 	claimPause   = 100 * time.Millisecond
 )
 
-// seenClaim is how a claim of somebody else looked, and since when.
+// seenClaim is the state of another owner's claim, and since when this process has seen it unchanged.
 type seenClaim struct {
 	modified time.Time // by the service's clock; only compared with itself
 	since    time.Time
 }
 
-// Lock makes this process the only writer.
+// Lock makes this process the only writer. It writes a claim below locks/ and then lists the claims: if there is no
+// other, it has the lock, otherwise it removes its claim. That needs a service whose lists show every earlier put, as
+// S3 does, but no conditional put, which not every service has.
 func (b *Bucket) Lock(ctx context.Context, owner, purpose string) (store.Lease, error) {
 	name := claimsPrefix + owner
 	if err := b.alone(ctx, name); err != nil {
@@ -51,7 +49,8 @@ func (b *Bucket) Lock(ctx context.Context, owner, purpose string) (store.Lease, 
 	return l, nil
 }
 
-// claim writes a claim. A service over a file system may be removing the directory of the last one just now.
+// claim writes a claim. It retries, because a service on a file system may just be removing the directory of the last
+// claim.
 func (b *Bucket) claim(ctx context.Context, l *lease) (err error) {
 	for range tries {
 		if err = b.Put(ctx, l.name, l.text); err == nil {
@@ -66,13 +65,13 @@ func (b *Bucket) claim(ctx context.Context, l *lease) (err error) {
 	return err
 }
 
-// claimText is for people.
+// claimText returns the content of a claim, which is for people.
 func claimText(purpose string) []byte {
 	host, _ := os.Hostname()
 	return fmt.Appendf(nil, "process %d on %s (%s)\n", os.Getpid(), host, purpose)
 }
 
-// alone returns a *store.LockedError if there is a claim beside own one. It removes those that are nobody's.
+// alone returns a *store.LockedError if there is a claim besides own. It removes abandoned claims.
 func (b *Bucket) alone(ctx context.Context, own string) error {
 	other := ""
 	seen := map[string]seenClaim{}
@@ -98,7 +97,7 @@ func (b *Bucket) alone(ctx context.Context, own string) error {
 	return &store.LockedError{Path: b.cfg.URL, Holder: b.holder(ctx, other)}
 }
 
-// watch reports how long a claim has looked as it does now.
+// watch returns how long a claim has been unchanged.
 func (b *Bucket) watch(seen map[string]seenClaim, f store.RemoteFile) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -110,7 +109,7 @@ func (b *Bucket) watch(seen map[string]seenClaim, f store.RemoteFile) time.Durat
 	return time.Since(c.since)
 }
 
-// holder is what stands in a claim.
+// holder returns the text of a claim.
 func (b *Bucket) holder(ctx context.Context, name string) string {
 	r, err := b.Get(ctx, name)
 	if err != nil {
@@ -130,17 +129,18 @@ type lease struct {
 	done   sync.WaitGroup
 
 	mu      sync.Mutex
-	renewed time.Time // when the last renewal that succeeded was begun
+	renewed time.Time // start of the last successful renewal
 	gone    bool
 }
 
-// errLost stays: who lost a lease writes no more with it.
+// errLost is permanent: a lost lease is never used again.
 var errLost = errors.New(
 	"the lock of the bucket was lost: the service did not answer in time, or this machine stood still; run the " +
 		"same command again",
 )
 
-// Held returns nil while nobody else can have the lock. A machine that stood still has a monotonic clock that did too.
+// Held returns nil while no other process can have the lock. It compares wall clocks, too: the monotonic clock stops
+// while a machine is suspended.
 func (l *lease) Held() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -167,7 +167,7 @@ func (l *lease) renew() {
 	}
 }
 
-// renewOnce writes the claim again. One that is not there any more was taken for abandoned.
+// renewOnce writes the claim again. If the claim is missing, another process took it for abandoned.
 func (l *lease) renewOnce() {
 	ctx, cancel := context.WithTimeout(context.Background(), renewEvery)
 	defer cancel()
@@ -186,7 +186,7 @@ func (l *lease) renewOnce() {
 	}
 }
 
-// Release gives the lock back; what cannot be removed is taken for abandoned by the next one.
+// Release removes the claim. If that fails, the next process takes it for abandoned.
 func (l *lease) Release() {
 	close(l.stop)
 	l.done.Wait()

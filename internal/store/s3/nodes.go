@@ -16,7 +16,7 @@ import (
 	"pando/internal/store"
 )
 
-// openForNodes finds the address by which nodes reach the service: they resolve no names.
+// openForNodes determines the IP address by which nodes reach the service, because nodes resolve no names.
 func (b *Bucket) openForNodes(ctx context.Context, keys *credentials.Credentials) error {
 	u, err := endpoint(cmp.Or(b.cfg.NodeEndpoint, b.cfg.Endpoint))
 	if err != nil {
@@ -44,7 +44,7 @@ func (b *Bucket) openForNodes(ctx context.Context, keys *credentials.Credentials
 	return err
 }
 
-// NodeURL is the base of the objects of a bucket that anybody may read; "" if nodes shall not.
+// NodeURL returns the base URL of the objects in a public bucket; "" if nodes do not use it.
 func (b *Bucket) NodeURL() string {
 	if b.cfg.Direct != Public {
 		return ""
@@ -52,10 +52,10 @@ func (b *Bucket) NodeURL() string {
 	return b.cfg.NodeEndpoint + "/" + b.bucket + "/" + strings.TrimSuffix(b.prefix+"objects", "/")
 }
 
-// signedFor is how long a signed URL is good. A node follows it at once.
+// signedFor is how long a signed URL is valid. A node follows it at once.
 const signedFor = 15 * time.Minute
 
-// Sign returns a URL by which a node can get an object for some minutes; "" if it shall get it from the server.
+// Sign returns a URL by which a node can get an object for some minutes; "" if the node gets it from the server.
 func (b *Bucket) Sign(ctx context.Context, id chunk.ID) (string, error) {
 	if b.cfg.Direct != Signed {
 		return "", nil

@@ -10,7 +10,7 @@ import (
 	"pando/internal/store"
 )
 
-// allowReading lets anybody read a bucket, as an administrator would.
+// allowReading makes a bucket readable by anybody, as an administrator would.
 func allowReading(t *testing.T, b *Bucket) {
 	t.Helper()
 	policy := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":"*","Action":["s3:GetObject"],"Resource":["arn:aws:s3:::%s/*"]}]}`
@@ -19,7 +19,7 @@ func allowReading(t *testing.T, b *Bucket) {
 	}
 }
 
-// readAsNode reads an object as a node does that was told of the bucket, or asks a server that redirects it.
+// readAsNode reads an object as a node does: from the bucket, or through a server that redirects it.
 func readAsNode(t *testing.T, b *Bucket, id chunk.ID) {
 	t.Helper()
 	url := b.NodeURL()

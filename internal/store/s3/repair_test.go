@@ -17,8 +17,8 @@ import (
 	"pando/internal/testkit"
 )
 
-// What is damaged or lost in a bucket is found, past the cache of who looks, and fixed from another bucket, from a
-// directory and from a server; it is there for everybody then.
+// TestBucketIsRepaired: what is damaged or lost in a bucket is found in spite of the local cache, and repaired from
+// another bucket, from a directory and from a server. Every machine then reads the repaired file.
 func TestBucketIsRepaired(t *testing.T) {
 	s := service(t)
 	public, key, err := minisign.GenerateKey(nil)
@@ -73,7 +73,7 @@ func flipLast(b []byte) []byte {
 	return b
 }
 
-// files are those of a directory that a bucket has too, by their names in it.
+// files lists the files of a directory that the bucket also has, by their names in the bucket.
 func files(t *testing.T, d *store.Dir) (out []string) {
 	t.Helper()
 	for _, pattern := range []string{"objects/*/*", "manifests/*"} {
@@ -105,7 +105,7 @@ func fillWith(t *testing.T, b *Bucket, d *store.Dir) {
 	}
 }
 
-// repaired damages or removes a file of a bucket, and has it repaired by a machine whose cache has it still.
+// repaired damages or removes a file of a bucket, and repairs it on a machine whose cache still has it.
 func repaired(
 	t *testing.T,
 	b *Bucket,

@@ -18,34 +18,34 @@ import (
 	"pando/internal/swarm/tracker"
 )
 
-// The network of a node that is alone: 100 Mb/s, with pieces as a server's boot pack has them.
+// The network of a lone node: 100 Mb/s, with pieces of the size in a server's boot pack.
 const (
-	aloneTrip   = 2 * ms // to the server and back
+	aloneTrip   = 2 * ms // round trip to the server
 	alonePieces = 200
 	aloneSize   = 87_500
 	aloneRate   = 12_500_000
-	alonePiece  = aloneSize * time.Second / aloneRate // that the link needs for one
+	alonePiece  = aloneSize * time.Second / aloneRate // time of the link for one piece
 )
 
-// messenger carries what a node says to a tracker, without sockets.
+// messenger carries messages to a tracker without sockets.
 type messenger func(*http.Request) (*http.Response, error)
 
-// RoundTrip takes as long as the way there and back.
+// RoundTrip takes one round trip's time.
 func (m messenger) RoundTrip(r *http.Request) (*http.Response, error) {
 	time.Sleep(aloneTrip)
 	return m(r)
 }
 
-// silence is a tracker that takes what it is told and never answers.
+// silence is a tracker that never answers.
 func silence(r *http.Request) (*http.Response, error) {
 	<-r.Context().Done()
 	return nil, context.Cause(r.Context())
 }
 
-// closed is a port where nobody listens.
+// closed is a port that refuses connections.
 func closed(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") }
 
-// by is a tracker that answers as a handler does.
+// by is a tracker that answers with a handler.
 func by(h http.Handler) messenger {
 	return func(r *http.Request) (*http.Response, error) {
 		w, q := httptest.NewRecorder(), r.Clone(r.Context())
@@ -55,7 +55,7 @@ func by(h http.Handler) messenger {
 	}
 }
 
-// loneLink is the server's link to a node, which has one object at a time, and notes when each was asked for.
+// loneLink is the server's link to a node. It sends one object at a time, and records when each was requested.
 type loneLink struct {
 	slot  chan struct{}
 	begin time.Time
@@ -63,10 +63,10 @@ type loneLink struct {
 
 	mu    sync.Mutex
 	asked map[chunk.ID]time.Duration
-	first time.Duration // when the first piece was; less than 0: none was
+	first time.Duration // when the first piece was requested; below 0: no piece was
 }
 
-// Get sends any object that the tests have.
+// Get sends an object of the tests.
 func (l *loneLink) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error) {
 	l.note(r.ID)
 	time.Sleep(aloneTrip)
@@ -95,7 +95,7 @@ func (l *loneLink) note(id chunk.ID) {
 	}
 }
 
-// lonePack is the pack of these tests, and loneID a demand object, such as a part of the index.
+// lonePack is the pack of these tests. loneID is a demand object, such as a part of the index.
 var lonePack, loneObjects, loneID = lonely()
 
 func lonely() (pieces []Piece, objects map[chunk.ID]chunk.Verified, demand chunk.ID) {
@@ -103,14 +103,14 @@ func lonely() (pieces []Piece, objects map[chunk.ID]chunk.Verified, demand chunk
 	for i := range alonePieces + 1 {
 		b := binary.LittleEndian.AppendUint32(nil, uint32(i))
 		demand = chunk.Sum(b)
-		objects[demand], _ = chunk.Check(demand, b) // it is
+		objects[demand], _ = chunk.Check(demand, b) // cannot fail
 		pieces = append(pieces, Piece{demand, aloneSize})
 	}
 	return pieces[:alonePieces], objects, demand
 }
 
-// lone is how a node that is alone did: when the server was asked for the first piece, for the one and for the
-// demand object that reads waited for from the beginning on, and when all pieces were there.
+// lone has the times of a lone node: the requests for the first piece, for the piece and the demand object that reads
+// wait for from the start, and the arrival of the last piece.
 type lone struct{ first, read, demand, all time.Duration }
 
 func newLoneLink(sent func(chunk.ID)) *loneLink {
@@ -123,7 +123,7 @@ func newLoneLink(sent func(chunk.ID)) *loneLink {
 	}
 }
 
-// alone runs a node that has nobody but a server, with a tracker or without.
+// alone runs a node without peers, with a tracker or without.
 func alone(t *testing.T, m http.RoundTripper, l *loneLink) lone {
 	t.Helper()
 	pack := chunk.Sum([]byte("pack"))
@@ -169,20 +169,19 @@ func alone(t *testing.T, m http.RoundTripper, l *loneLink) lone {
 	return lone{l.first, l.asked[waited], l.asked[loneID], all}
 }
 
-// A node that is alone does what it does without a swarm, and waits for nothing that does not come: no longer than
-// messages take to the tracker and back, or, where that is silent, 0.3 s. From then on the server's link is never
-// idle until the node has all.
+// A lone node waits only for a reply of the tracker, or 0.3 s if the tracker does not answer. After that the server's
+// link is never idle until the node has all pieces.
 func TestAloneNothingIsWaitedFor(t *testing.T) {
 	for name, x := range map[string]struct {
 		tracker func(*tracker.Server) http.RoundTripper
-		begins  time.Duration // the first piece is asked for by then
+		begins  time.Duration // latest request for the first piece
 	}{
 		"no tracker is known": {func(*tracker.Server) http.RoundTripper { return nil }, 0},
 		"a server without a tracker": {func(*tracker.Server) http.RoundTripper { return by(http.NotFoundHandler()) },
 			aloneTrip},
 		"nobody listens":           {func(*tracker.Server) http.RoundTripper { return messenger(closed) }, aloneTrip},
 		"a tracker that is silent": {func(*tracker.Server) http.RoundTripper { return messenger(silence) }, 300 * ms},
-		// a join, and a request
+		// an announcement and a piece request
 		"a tracker and no peer": {func(s *tracker.Server) http.RoundTripper { return by(s.Handler()) }, 2 * aloneTrip},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -221,8 +220,8 @@ func newLoneTracker(rate int64) *tracker.Server {
 	}, nil)
 }
 
-// A tracker that answers a join and then nothing more is lost after as long as one in mid-storm is: 6 s. Then the
-// server is asked.
+// A tracker that answers an announcement and then nothing more counts as lost after the usual 6 s. Then the server is
+// asked.
 func TestAloneWithATrackerThatFallsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLoneTracker(aloneRate)
@@ -247,8 +246,8 @@ func TestAloneWithATrackerThatFallsSilent(t *testing.T) {
 	})
 }
 
-// A boot that starts turns to the server when its tracker has said that it names nobody, or is not there. A silent
-// one is waited for: one whose uplink has no room is silent too, for half as long.
+// A booting node asks the server when the tracker names no node or is gone. It waits for a tracker that does not
+// answer, because a tracker with a full uplink holds the request.
 func TestJoinAlone(t *testing.T) {
 	for name, x := range map[string]struct {
 		answer http.RoundTripper

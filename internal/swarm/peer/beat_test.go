@@ -12,7 +12,7 @@ import (
 	"pando/internal/swarm"
 )
 
-// sent notes what a handler has written so far.
+// sent records what a handler has written so far.
 type sent struct {
 	*httptest.ResponseRecorder
 	mu sync.Mutex
@@ -34,7 +34,7 @@ func (s *sent) take() []byte {
 	return b
 }
 
-// Who was told something is not sent a beat as well: that comes when there was silence.
+// A beat is sent only after a time without news.
 func TestBeatsAreForSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := NewNode(NodeOptions{Pieces: make([]Piece, 12)})
@@ -59,7 +59,7 @@ func TestBeatsAreForSilence(t *testing.T) {
 		after(0, 3, 0)
 		after(beatEvery - time.Second)
 		after(time.Second, beat&0xff, beat>>8)
-		// Who is ahead of this node hears nothing of what comes to it, and is told that it lives all the same.
+		// A peer that has all pieces already gets no news of them, and still gets beats.
 		n.setPeerHave(at(1), swarm.Bitmap{0xff, 0x0f})
 		for p := 4; p < 8; p++ {
 			after(beatEvery / 5)

@@ -34,7 +34,7 @@ func (n *Node) serveManifest(w http.ResponseWriter, r *http.Request) {
 	n.upload(w, r, data, n.slots.For(true, false, int64(len(data))))
 }
 
-// upload sends bytes to a peer, if the limit of uploads allows one more.
+// upload sends bytes to a peer, if one of the upload slots is free.
 func (n *Node) upload(w http.ResponseWriter, r *http.Request, data []byte, places *swarm.Uploads) {
 	n.mu.Lock()
 	admitted := places.Start()
@@ -54,14 +54,14 @@ func (n *Node) upload(w http.ResponseWriter, r *http.Request, data []byte, place
 	plain(w)
 	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
 	defer n.scheduler.Upload(r.Context(), int64(len(data)))()
-	if _, err := w.Write(data); err == nil && writer.Flush() == nil { // else the peer is gone
-		// a peer that is gone or does not read occupies a slot no longer than another
+	if _, err := w.Write(data); err == nil && writer.Flush() == nil { // otherwise the peer is gone
+		// The wait is bounded, so that a peer that does not read cannot keep the slot.
 		sockopt.Drain(r.Context(), time.Until(end))
 		n.o.Observer.Uploaded(swarm.NodeAddr(r.RemoteAddr, 1), len(data))
 	}
 }
 
-// packMap returns the map of the pack, if id names it.
+// packMap returns the map of the pack, if id is its name.
 func (n *Node) packMap(id chunk.ID) (chunk.Verified, bool) {
 	return n.o.Bootstrap.Map, id == n.o.Pack && n.o.Bootstrap.Map.ID() == id
 }

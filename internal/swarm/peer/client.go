@@ -16,17 +16,17 @@ import (
 )
 
 // ErrForgotten means that the tracker does not know this node.
-var ErrForgotten = errors.New("tracker: it does not know this node")
+var ErrForgotten = errors.New("the tracker does not know this node")
 
 // trackerClient sends messages to a tracker.
 type trackerClient struct {
 	url    string // base URL of a server
 	client *http.Client
-	bytes  *atomic.Int64 // of messages and replies, without HTTP headers
+	bytes  *atomic.Int64 // bytes of messages and replies, without HTTP headers
 	calls  *atomic.Int64
 }
 
-// post sends a message and takes the reply.
+// post sends a message and decodes the reply into a.
 func (c trackerClient) post(ctx context.Context, path string, q, a any, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -30,7 +30,7 @@ func (c counted) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// What is taken for the size of messages is what goes over a wire.
+// The assumed message sizes match the bytes on the wire.
 func TestHeaderBytes(t *testing.T) {
 	s := newSite(t, 40, 0)
 	wire := new(atomic.Int64)

@@ -12,13 +12,13 @@ import (
 	"pando/internal/swarm"
 )
 
-// askedFirst is the query of a request for a demand object whose sender has not asked the tracker.
+// askedFirst is the query of a request for a demand object before its sender has asked the tracker.
 const askedFirst = "first"
 
 // answer is the result of a request for a demand object.
 type answer struct {
 	ask   swarm.DemandRequest
-	names []netip.AddrPort // named by the tracker
+	names []netip.AddrPort // peers named by the tracker
 	wait  time.Duration
 	result
 }
@@ -54,7 +54,7 @@ func (n *Node) getDemand(ctx context.Context, p Piece) (chunk.Verified, error) {
 		}
 		select {
 		case a := <-answers:
-			if ctx.Err() != nil { // no source is to blame
+			if ctx.Err() != nil { // do not blame the source
 				return chunk.Verified{}, context.Cause(ctx)
 			}
 			if n.took(ctx, r, p.ID, a) {
@@ -67,7 +67,7 @@ func (n *Node) getDemand(ctx context.Context, p Piece) (chunk.Verified, error) {
 	}
 }
 
-// took takes the result of a request, and tells whether the read is over.
+// took handles the result of a request, and tells whether the read is over.
 func (n *Node) took(ctx context.Context, r *swarm.DemandRead, id chunk.ID, a answer) (over bool) {
 	why := swarm.Broken
 	if a.err != nil {
@@ -113,14 +113,14 @@ func (n *Node) request(ctx context.Context, p Piece, a swarm.DemandRequest) answ
 	return out
 }
 
-// whoHas asks the tracker who has a demand object or will have it, and how long they may take.
+// whoHas asks the tracker which nodes have or will have a demand object, and how long they may take.
 func (n *Node) whoHas(
 	ctx context.Context,
 	p Piece,
 	timeout time.Duration,
 ) (names []netip.AddrPort, wait time.Duration) {
 	at := make(chan trackerClient, 1)
-	soon, cancel := context.WithTimeout(ctx, timeout) // a node that goes down sends no reply
+	soon, cancel := context.WithTimeout(ctx, timeout) // Run may have ended, and then nothing answers
 	defer cancel()
 	n.post(soon, func(time.Duration) { at <- n.currentTracker() })
 	select {
@@ -140,10 +140,10 @@ func (n *Node) whoHas(
 	return nil, 0
 }
 
-// maxSpreadTime bounds how long a tracker can make a read wait for peers.
+// maxSpreadTime is the longest time that a tracker can make a read wait for peers.
 const maxSpreadTime = 2 * time.Minute
 
-// yieldToDemand stops fetching ahead until the function that it returns is called.
+// yieldToDemand pauses fetching ahead until the returned function is called.
 func (n *Node) yieldToDemand() (end func()) {
 	n.demandReads.Add(1)
 	n.Moved()
@@ -153,7 +153,7 @@ func (n *Node) yieldToDemand() (end func()) {
 	}
 }
 
-// beginDemand begins a read. From now on other nodes may wait here for the object.
+// beginDemand begins a read of a demand object. From now on other nodes may wait here for the object.
 func (n *Node) beginDemand(id chunk.ID) *swarm.DemandRead {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -172,8 +172,8 @@ func (n *Node) endDemand(id chunk.ID, r *swarm.DemandRead) {
 	}
 }
 
-// heldFor returns the object that a client asks for, if this node has it in memory. It waits for a demand object that
-// is on its way.
+// heldFor returns the object that a client requests, if this node has it in memory. It waits for a demand object that
+// this node is fetching.
 func (n *Node) heldFor(r *http.Request, id chunk.ID) (chunk.Verified, bool) {
 	v, ok := n.held(id)
 	if ok {
@@ -215,11 +215,11 @@ func higher(r *http.Request) bool {
 
 // banCorrupt bans a peer that sent wrong bytes, and reports it to the tracker.
 func (n *Node) banCorrupt(ctx context.Context, a netip.AddrPort, id chunk.ID) {
-	n.o.Observer.Accused(a, id)
+	n.o.Observer.Corrupt(a, id)
 	n.post(ctx, func(time.Duration) { n.swarm.BanCorrupt(a) })
 }
 
-// newDemandReads returns the decisions of a node; its callbacks run with mu held.
+// newDemandReads returns the decisions about demand objects. Its callbacks run with mu held.
 func (n *Node) newDemandReads(slow *store.TimeoutFloor) *swarm.DemandReads {
 	return swarm.NewDemandReads(
 		swarm.DemandOptions{Bootstrap: n.o.BootstrapPeers,

@@ -15,8 +15,8 @@ import (
 	"pando/internal/swarm"
 )
 
-// acquainted waits until nodes have their pack, know others, and have more patience than usual: a busy machine
-// takes longer than 75 ms.
+// acquainted waits until the nodes have their packs and know each other. It sets longer timeouts, because a busy
+// machine takes longer than 75 ms.
 func acquainted(t *testing.T, nodes ...*live) {
 	t.Helper()
 	for _, n := range nodes {
@@ -25,10 +25,10 @@ func acquainted(t *testing.T, nodes ...*live) {
 	}
 }
 
-// Nodes that read the same demand object at the same moment wait for the one that the server sends it to: there is
-// one copy for all of them.
+// Nodes that read the same demand object at the same moment wait for the node that the server sends it to. The server
+// sends one copy.
 func TestDemandObjectIsWaitedFor(t *testing.T) {
-	s := newSite(t, 2, 1) // a byte a second: whatever is sent spends it
+	s := newSite(t, 2, 1) // a byte per second: any transfer fills the uplink
 	extra := []byte(strings.Repeat("firefox ", 5000))
 	id := chunk.Sum(extra)
 	s.objects[id.Name()] = extra
@@ -46,7 +46,7 @@ func TestDemandObjectIsWaitedFor(t *testing.T) {
 			errs <- err
 		}()
 	}
-	waitFor(t, func() bool { // all have asked, and most wait for others
+	waitFor(t, func() bool { // all have requested it, and most wait for others
 		others := 0
 		for _, n := range nodes {
 			others += int(n.answering.Load())
@@ -69,7 +69,7 @@ func TestDemandObjectIsWaitedFor(t *testing.T) {
 	}
 }
 
-// A node that has stopped to take part, because it goes down, still reads.
+// A node that has left the swarm still reads demand objects.
 func TestDemandObjectOfANodeThatStopped(t *testing.T) {
 	s := newSite(t, 2, 0)
 	extra := []byte("firefox")
@@ -88,7 +88,7 @@ func TestDemandObjectOfANodeThatStopped(t *testing.T) {
 	}
 }
 
-// recent peers are those that a node asks first.
+// givers returns the recent peers of a node.
 func givers(n *live) (out []netip.AddrPort) {
 	n.Node.mu.Lock()
 	defer n.Node.mu.Unlock()
@@ -105,7 +105,7 @@ func givers(n *live) (out []netip.AddrPort) {
 	}
 }
 
-// gave has a node believe that another one gave it a demand object.
+// gave makes a node believe that a peer sent it a demand object.
 func gave(n *live, a netip.AddrPort) {
 	n.Node.mu.Lock()
 	defer n.Node.mu.Unlock()
@@ -114,9 +114,10 @@ func gave(n *live, a netip.AddrPort) {
 	n.reads.End(r)
 }
 
-// Who gave a node its last demand object is asked for the next one first, and the tracker not at all when he has it.
+// The peer that sent a node its last demand object is asked for the next one first. If it has the object, the tracker
+// is not asked.
 func TestDemandObjectsComeFromRecentPeers(t *testing.T) {
-	s := newSite(t, 2, 1) // a byte a second: whatever is sent spends it
+	s := newSite(t, 2, 1) // a byte per second: any transfer fills the uplink
 	var extras [3][]byte
 	for i := range extras {
 		extras[i] = []byte(strings.Repeat("firefox ", 1000+i))
@@ -147,15 +148,15 @@ func TestDemandObjectsComeFromRecentPeers(t *testing.T) {
 			s.sent.Load()-sent,
 		)
 	}
-	// What he does not have is asked for as ever.
+	// If the peer lacks the object, the tracker is asked as usual.
 	get(b, 2)
 	if s.demandRequests.Load() != asks+1 {
 		t.Errorf("%d questions", s.demandRequests.Load()-asks)
 	}
 }
 
-// Nodes that would ask each other first, in a circle, and all want the same now, do not wait for each other: one of
-// them asks the tracker, and the others need not.
+// Nodes that would ask each other in a circle, and all want the same object, do not wait for each other. One of them
+// asks the tracker.
 func TestRecentPeersInACircle(t *testing.T) {
 	s := newSite(t, 2, 1)
 	extra := []byte("firefox")
@@ -184,8 +185,8 @@ func TestRecentPeersInACircle(t *testing.T) {
 	}
 }
 
-// A recent peer that is getting the object has those wait that wait for nobody who waits for them: whose address is
-// higher, or, once the tracker said who sends it to him, all.
+// A recent peer that is fetching the object lets other nodes wait if it cannot be waiting for them: those with a higher
+// address, or all once the tracker has named its sender.
 func TestRecentPeerHasOthersWait(t *testing.T) {
 	s := newSite(t, 2, 1)
 	extra := []byte("firefox")
@@ -193,7 +194,7 @@ func TestRecentPeerHasOthersWait(t *testing.T) {
 	s.objects[id.Name()] = extra
 	low, sender, high := s.start(t, 1), s.start(t, 2), s.start(t, 3)
 	acquainted(t, low, sender, high)
-	read := sender.beginDemand(id) // it does not know yet from where
+	read := sender.beginDemand(id) // its source is not decided yet
 	waiting := func() int {
 		return int(sender.answering.Load())
 	}
@@ -206,7 +207,7 @@ func TestRecentPeerHasOthersWait(t *testing.T) {
 	}
 	go get(high)
 	waitFor(t, func() bool { return waiting() == 1 })
-	get(low) // is refused, and asks the tracker
+	get(low) // refused, so it asks the tracker
 	if s.demandRequests.Load() != asks+1 {
 		t.Errorf("%d questions to the tracker, want one", s.demandRequests.Load()-asks)
 	}
@@ -238,7 +239,7 @@ func TestRecentPeerHasOthersWait(t *testing.T) {
 	}
 }
 
-// A recent peer that is gone is not waited for.
+// A recent peer that is gone causes no wait.
 func TestRecentPeerThatIsGone(t *testing.T) {
 	s := newSite(t, 2, 1)
 	a, b := s.start(t, 1), s.start(t, 2)
@@ -256,7 +257,7 @@ func TestRecentPeerThatIsGone(t *testing.T) {
 	}
 }
 
-// Two are asked, the last one first.
+// Two recent peers are asked, the latest first.
 func TestSecondRecentPeer(t *testing.T) {
 	s := newSite(t, 2, 1)
 	extra := []byte("firefox")
@@ -284,7 +285,7 @@ func TestSecondRecentPeer(t *testing.T) {
 	}
 }
 
-// A recent peer that sends something else is told of and not asked again, and the read has what it wants.
+// A recent peer that sends wrong bytes is reported and not asked again. The read still succeeds.
 func TestRecentPeerThatLies(t *testing.T) {
 	s := newSite(t, 2, 1)
 	extra := []byte("firefox")
@@ -304,6 +305,6 @@ func TestRecentPeerThatLies(t *testing.T) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.bad) != 1 {
-		t.Errorf("accused %v", a.bad)
+		t.Errorf("reported corrupt %v", a.bad)
 	}
 }

@@ -2,9 +2,9 @@ package peer
 
 import "pando/internal/chunk"
 
-// demandCache holds the demand objects that a node fetched last.
+// demandCache holds the demand objects that a node fetched last, up to a limit of bytes.
 type demandCache struct {
-	most    int // bytes
+	most    int // limit in bytes
 	objects map[chunk.ID]chunk.Verified
 	order   []chunk.ID
 	bytes   int

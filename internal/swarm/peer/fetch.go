@@ -28,7 +28,7 @@ func (n *Node) fetch(f swarm.Fetch) {
 	})
 }
 
-// ended takes the result of a transfer.
+// ended handles the result of a transfer.
 func (n *Node) ended(now time.Duration, f swarm.Fetch, v chunk.Verified, err error) {
 	switch {
 	case err == nil:
@@ -45,7 +45,7 @@ func (n *Node) ended(now time.Duration, f swarm.Fetch, v chunk.Verified, err err
 	default:
 		why := failure(err)
 		if why == swarm.Corrupt {
-			n.o.Observer.Accused(f.Peer, n.o.Pieces[f.Piece].ID)
+			n.o.Observer.Corrupt(f.Peer, n.o.Pieces[f.Piece].ID)
 		}
 		n.swarm.Fail(now, f, why)
 	}
@@ -66,10 +66,10 @@ func (n *Node) transfer(ctx context.Context, f swarm.Fetch) (chunk.Verified, err
 	return from.Get(ctx, chunk.Request{ID: p.ID, Size: p.Size, Optional: true})
 }
 
-// byteTime is how long a peer may take for the next byte on usual links.
+// byteTime is how long a peer may take for the next byte when the announce delay is short.
 const byteTime = 10 * time.Second
 
-// fromPeer makes one attempt at a peer, which may be silent for the usual time or so long, whichever is longer.
+// fromPeer makes one attempt at a peer. The peer may be silent for timeout or the usual limit, whichever is longer.
 func (n *Node) fromPeer(
 	ctx context.Context,
 	a netip.AddrPort,

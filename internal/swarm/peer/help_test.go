@@ -17,7 +17,7 @@ func at(n byte) netip.AddrPort {
 
 func chance() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 
-// upTo has the first n of so many pieces.
+// upTo returns a bitmap with the first n of that number of pieces.
 func upTo(pieces, n int) swarm.Bitmap {
 	b := swarm.NewBitmap(pieces)
 	for p := range n {

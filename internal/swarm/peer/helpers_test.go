@@ -12,7 +12,7 @@ import (
 	"pando/internal/store"
 )
 
-// What a node reads first comes from those who helped it to start, and from the server where they do not have it.
+// The first objects that a node reads come from its bootstrap peers, or from the server if they lack them.
 func TestHelpers(t *testing.T) {
 	s := newSite(t, 4, 0)
 	first := s.start(t, 1)
@@ -28,7 +28,7 @@ func TestHelpers(t *testing.T) {
 	s.objects[chunk.Sum(other).Name()] = other
 	gone := netip.MustParseAddrPort("127.0.0.1:1")
 	second := s.start(t, 2, func(o *NodeOptions) {
-		o.Trackers = nil // it knows nobody else
+		o.Trackers = nil // it knows no other peer
 		o.BootstrapPeers = []netip.AddrPort{gone, netip.AddrPortFrom(first.o.Self, first.o.Port)}
 		o.Slow = &store.TimeoutFloor{}
 	})
@@ -51,8 +51,7 @@ func TestHelpers(t *testing.T) {
 	}
 }
 
-// A bootstrap peer that says nothing costs one wait, and one that sends something else is accused: neither is asked
-// again.
+// A bootstrap peer that does not answer costs one wait. One that sends wrong bytes is reported. Neither is asked again.
 func TestHelpersThatDoNotHelp(t *testing.T) {
 	s := newSite(t, 4, 0)
 	var asked atomic.Int32
@@ -62,7 +61,7 @@ func TestHelpersThatDoNotHelp(t *testing.T) {
 		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { asked.Add(1); io.WriteString(w, "a lie") }),
 	)
 	t.Cleanup(func() { close(end); silent.Close(); wrong.Close() })
-	watch := &accusations{}
+	watch := &corruptCounter{}
 	n := s.start(t, 1, func(o *NodeOptions) {
 		for _, h := range []*httptest.Server{silent, wrong} {
 			o.BootstrapPeers = append(o.BootstrapPeers, netip.MustParseAddrPort(h.Listener.Addr().String()))
@@ -77,14 +76,14 @@ func TestHelpersThatDoNotHelp(t *testing.T) {
 		}
 	}
 	if asked.Load() != 2 || watch.n.Load() != 1 {
-		t.Errorf("helpers were asked %d times, want once each; %d accusations", asked.Load(), watch.n.Load())
+		t.Errorf("helpers were asked %d times, want once each; %d reports", asked.Load(), watch.n.Load())
 	}
 }
 
-// accusations counts them.
-type accusations struct {
+// corruptCounter counts the reports of wrong bytes.
+type corruptCounter struct {
 	nobody
 	n atomic.Int32
 }
 
-func (a *accusations) Accused(netip.AddrPort, chunk.ID) { a.n.Add(1) }
+func (a *corruptCounter) Corrupt(netip.AddrPort, chunk.ID) { a.n.Add(1) }

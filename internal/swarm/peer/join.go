@@ -19,7 +19,8 @@ type JoinOptions struct {
 	LocalOnly bool
 }
 
-// Join asks trackers, preferred first, who has the bootstrap files. The caller has to verify what those send.
+// Join asks trackers, the preferred one first, for nodes that have the bootstrap files. The caller must verify the
+// files that those nodes send.
 func Join(ctx context.Context, client *http.Client, trackers []string, q JoinOptions) swarm.JoinResult {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -86,8 +87,8 @@ func Join(ctx context.Context, client *http.Client, trackers []string, q JoinOpt
 	}
 }
 
-// ReportCorrupt tells a tracker that a peer sent wrong bytes. It is for a node that is in no swarm yet; a lost report
-// does no harm.
+// ReportCorrupt tells a tracker that a peer sent wrong bytes, for a node that is in no swarm yet. A lost report does no
+// harm.
 func ReportCorrupt(ctx context.Context, client *http.Client, tracker string, accused netip.AddrPort) error {
 	t := trackerClient{tracker, client, &atomic.Int64{}, &atomic.Int64{}}
 	return t.post(ctx, "wrong", swarm.CorruptMessage{Peer: accused}, &struct{}{}, swarm.MessageTimeout(0))

@@ -17,7 +17,7 @@ import (
 	"pando/internal/swarm"
 )
 
-// A node gives what it booted by to those that boot after it, whom the tracker sends while the server has no room.
+// A node serves its bootstrap files to nodes that boot later. The tracker names it while the server has no room.
 func TestJoinOverSockets(t *testing.T) {
 	s := newSite(t, 4, 0)
 	client := &http.Client{Timeout: 10 * time.Second}
@@ -27,7 +27,7 @@ func TestJoinOverSockets(t *testing.T) {
 	manifest := []byte("a manifest")
 	n := s.start(t, 1, func(o *NodeOptions) {
 		o.Bootstrap = swarm.BootstrapFiles{Manifest: manifest, Signature: []byte("signed")}
-		o.Bootstrap.Map, _ = chunk.Check(s.pack, []byte("pack")) // it is
+		o.Bootstrap.Map, _ = chunk.Check(s.pack, []byte("pack")) // cannot fail
 	})
 	n.wait(t)
 	s.tracker.Load().Busy(true)
@@ -56,8 +56,8 @@ func TestJoinOverSockets(t *testing.T) {
 	}
 }
 
-// TestJoinNeverHangs: where no node has it and the server has no room, a boot waits while its tracker says so, and
-// not for one that is gone.
+// If no node has the files and the server has no room, a boot waits while the tracker tells it to. It does not wait for
+// a tracker that is gone.
 func TestJoinNeverHangs(t *testing.T) {
 	s := newSite(t, 4, 1)
 	s.spend(t)
@@ -76,7 +76,7 @@ func TestJoinNeverHangs(t *testing.T) {
 func TestJoinAsksTheNextTracker(t *testing.T) {
 	s := newSite(t, 4, 0)
 	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // else nobody sees that the client is gone
+		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not notice that the client is gone
 		<-r.Context().Done()
 	}))
 	defer hangs.Close()
@@ -97,13 +97,13 @@ func TestJoinAsksTheNextTracker(t *testing.T) {
 	}
 }
 
-// Times of package swarm.
+// The values of these constants in package swarm.
 const (
 	startTime  = 12 * time.Second
 	startPause = 500 * ms
 )
 
-// A boot that got wrong bytes tells the tracker, though it is in no swarm.
+// A booting node that received wrong bytes tells the tracker, although it is in no swarm.
 func TestReportCorrupt(t *testing.T) {
 	s := newSite(t, 4, 0)
 	s.proofs = 1
@@ -122,7 +122,7 @@ func TestReportCorrupt(t *testing.T) {
 	}
 }
 
-// A tracker that says "again" for ever, and at once, is asked seldom, and not for ever.
+// A tracker that always answers "again" at once is asked rarely, and not for ever.
 func TestJoinIsRepeated(t *testing.T) {
 	var asked atomic.Int64
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -21,43 +21,41 @@ import (
 	"pando/internal/swarm/tracker"
 )
 
-// A crowd is real nodes, hundreds of them in one process, each with an address of its own on loopback, and a real
-// tracker. All that they say to each other goes over sockets. The boot is that of a server: the pieces of its pack,
-// and objects beside it. Links are so slow that the processors, which do the work of all, are not what a storm
-// waits for.
+// The benchmark runs hundreds of real nodes, each with its own loopback address, and a real tracker, over sockets. They
+// boot a server's pack and some demand objects. Links are so slow that the processors are not the bottleneck.
 const (
 	benchPieces = 237
 	benchPiece  = 40 << 10
-	benchDemand = 3 // objects that a boot reads beside its pack
+	benchDemand = 3 // demand objects that a boot reads
 	benchSmall  = 16 << 10
 )
 
-// benchTakes is how long a link takes for a boot.
+// benchTakes returns how long a link takes to carry a boot.
 func benchTakes(nodes int) time.Duration {
 	return time.Minute + time.Duration(nodes)*200*time.Millisecond
 }
 
-// benchBoot is what all nodes boot, the same in each process.
+// benchBoot is what all nodes boot. It is the same in each process.
 type benchBoot struct {
 	objects map[string][]byte // by path
 	pieces  []Piece
-	held    []chunk.Verified // the pieces
+	held    []chunk.Verified // the pieces of the pack
 	demand  []Piece
 	pack    chunk.ID
 	files   swarm.BootstrapFiles
-	rate    float64 // bytes a second of each link
+	rate    float64 // bytes per second of each link
 }
 
-// benchServer is a server's data path: its link, the tracker, and all objects.
+// benchServer is a server's image port: its link, the tracker, and all objects.
 type benchServer struct {
 	*benchBoot
 	tracker *tracker.Server
 	url     string
-	asked   atomic.Int64 // messages and objects
+	asked   atomic.Int64 // requests for messages and objects
 	sent    atomic.Int64 // bytes of objects
 }
 
-// slowLink is one direction of a link, which bytes pass one after the other.
+// slowLink is one direction of a link, whose bytes pass one after the other.
 type slowLink struct {
 	rate float64 // bytes a second
 
@@ -77,7 +75,7 @@ func (l *slowLink) pass(n int) {
 	time.Sleep(wait)
 }
 
-// slowListener is a host's port: what it answers passes its link.
+// slowListener is a host's port. Its replies pass the host's link.
 type slowListener struct {
 	net.Listener
 	link *slowLink
@@ -154,7 +152,7 @@ func manifestName(manifest []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// listen serves the tracker and the objects, each as a server does.
+// listen serves the tracker and the objects as a server does.
 func (s *benchServer) listen(tb testing.TB) {
 	tb.Helper()
 	m := http.NewServeMux()
@@ -172,7 +170,7 @@ func (s *benchServer) listen(tb testing.TB) {
 			defer s.tracker.Sent(swarm.NodeAddr(r.RemoteAddr, 1).Addr(), id)
 		}
 		w.Header().Set("Content-Length", strconv.Itoa(len(b)))
-		n, _ := w.Write(b) // the node is gone when this fails
+		n, _ := w.Write(b) // fails only when the node is gone
 		s.sent.Add(int64(n))
 	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -188,16 +186,15 @@ func (s *benchServer) listen(tb testing.TB) {
 	)
 }
 
-// serve answers until end is called.
+// serve answers requests until end is called.
 func serve(l net.Listener, h http.Handler) (end func()) {
 	srv := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute, ConnContext: sockopt.ConnContext}
 	go func() { _ = srv.Serve(l) }() // it ends with Close
 	return func() { srv.Close() }
 }
 
-// BenchmarkManyNodes is what a storm of real nodes has its server do, and what is said for it: messages to the tracker
-// and their bytes, with the answers and HTTP's headers. Where the processors are used to more than 70 % it says
-// nothing about the network; it prints how much that is.
+// BenchmarkManyNodes measures what a storm of real nodes asks of its server: messages to the tracker, and their bytes
+// with replies and HTTP headers. Above 70 % processor use, which it prints, the result says nothing about the network.
 func BenchmarkManyNodes(b *testing.B) {
 	sizes := []int{40, 200, 1000}
 	if n, err := strconv.Atoi(os.Getenv("PANDO_CROWD")); err == nil {
@@ -220,7 +217,7 @@ func benchStorm(b *testing.B, nodes int) {
 		rooms = append(rooms, s.room(b, nodes, first, min(nodes, first+benchProcess)))
 	}
 	var control swarm.Control
-	for _, r := range rooms { // in whatever order they are done: all stay until the last one is
+	for _, r := range rooms { // in any order: all nodes stay until the last one has booted
 		c := r.booted(b)
 		control.Messages, control.Bytes = control.Messages+c.Messages, control.Bytes+c.Bytes
 	}
@@ -239,9 +236,9 @@ func benchStorm(b *testing.B, nodes int) {
 	b.ReportMetric(100*busy.Seconds()/took.Seconds()/float64(runtime.NumCPU()), "%processors")
 }
 
-// processorTime is what this process, or its children that ended, took of the processors.
+// processorTime returns the processor time of this process, or of its children that ended.
 func processorTime(who int) time.Duration {
 	var u syscall.Rusage
-	_ = syscall.Getrusage(who, &u) // of itself it does not fail
+	_ = syscall.Getrusage(who, &u) // cannot fail for these arguments
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

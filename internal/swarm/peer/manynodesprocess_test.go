@@ -22,20 +22,20 @@ import (
 	"pando/internal/swarm"
 )
 
-// benchProcess is how many nodes are in a process: each has up to two hundred connections, and a process may have
-// 20,000 on some machines.
+// benchProcess is how many nodes run in one process. Each has up to two hundred connections, and some machines allow a
+// process 20,000.
 const benchProcess = 100
 
-// benchTask is what a process of nodes has to do. It is passed in the environment.
+// benchTask tells a process which nodes to run. It is passed in the environment.
 type benchTask struct {
 	Server       string
-	Nodes        int // of the whole crowd
+	Nodes        int // of the whole storm
 	First, After int
 }
 
 const benchTaskVariable = "PANDO_CROWD_TASK"
 
-// TestMain makes this program a process of nodes, when it was started for that.
+// TestMain runs this program as a process of nodes, if it was started as one.
 func TestMain(m *testing.M) {
 	task := os.Getenv(benchTaskVariable)
 	if task == "" {
@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// beNodes boots its nodes, says what was said, and stays until its standard input is closed.
+// beNodes boots its nodes, prints their traffic with the tracker, and stays until its standard input is closed.
 func beNodes(task []byte) error {
 	var x benchTask
 	if err := json.Unmarshal(task, &x); err != nil {
@@ -56,7 +56,7 @@ func beNodes(task []byte) error {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err == nil {
 		files.Cur = files.Max
-		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &files) // where it does not help, opening says so
+		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &files) // if this fails, opening sockets reports it
 	}
 	boot, err := newBenchBoot(x.Nodes)
 	if err != nil {
@@ -85,14 +85,14 @@ func beNodes(task []byte) error {
 	return err
 }
 
-// benchProcesses is a process of nodes.
+// benchProcesses is one process of nodes.
 type benchProcesses struct {
 	process *exec.Cmd
 	stay    io.Closer
 	words   *bufio.Scanner
 }
 
-// room starts a process of the nodes from first on.
+// room starts a process for the nodes from first on.
 func (s *benchServer) room(b *testing.B, nodes, first, after int) *benchProcesses {
 	b.Helper()
 	task, err := json.Marshal(benchTask{s.url, nodes, first, after})
@@ -115,7 +115,7 @@ func (s *benchServer) room(b *testing.B, nodes, first, after int) *benchProcesse
 	return r
 }
 
-// booted waits until all of its nodes have booted, and returns what they said.
+// booted waits until all nodes of the process have booted, and returns their traffic with the tracker.
 func (r *benchProcesses) booted(b *testing.B) (control swarm.Control) {
 	b.Helper()
 	if !r.words.Scan() {
@@ -135,7 +135,7 @@ func (r *benchProcesses) close(b *testing.B) {
 	}
 }
 
-// benchStore keeps every piece. The bytes, which are the same, are there once for all nodes.
+// benchStore is a piece store that keeps every piece. All nodes share the bytes.
 type benchStore struct {
 	all     []chunk.Verified
 	follow  func()
@@ -171,7 +171,7 @@ func (s *benchStore) Changes() (changed, left []int, reach int) {
 	return changed, nil, len(s.all)
 }
 
-// boot is one node from its start to its last read; it goes on giving to others until ctx is done.
+// boot runs one node from its start to its last read. The node serves others until ctx is done.
 func (s *benchBoot) boot(ctx context.Context, server string, i int) (*Node, error) {
 	self := netip.AddrFrom4([4]byte{127, 1, byte(i >> 8), byte(i)})
 	c := client(self, 4, nil)
@@ -214,7 +214,7 @@ func (s *benchBoot) boot(ctx context.Context, server string, i int) (*Node, erro
 	return n, s.read(ctx, n)
 }
 
-// start gets the files that a boot starts with, from the first who has them.
+// start fetches the bootstrap files from the first source that has them.
 func (s *benchBoot) start(ctx context.Context, c *http.Client, server string, help swarm.JoinResult) error {
 	name := "/m/" + manifestName(s.files.Manifest)
 	for _, path := range []string{name, name + ".minisig", "/o/" + s.pack.Name()} {
@@ -247,7 +247,7 @@ func fetchFile(ctx context.Context, c *http.Client, url string) ([]byte, error) 
 	return io.ReadAll(resp.Body)
 }
 
-// read reads all, as a boot does that the network holds up.
+// read reads all pieces in order, like a boot that the network delays.
 func (s *benchBoot) read(ctx context.Context, n *Node) error {
 	for i, p := range s.pieces {
 		if every := len(s.pieces) / len(s.demand); i%every == 0 && i/every < len(s.demand) {
@@ -265,7 +265,7 @@ func (s *benchBoot) read(ctx context.Context, n *Node) error {
 
 var errNotIt = fmt.Errorf("another object came")
 
-// quiet is told of servers and says nothing.
+// quiet is an observer that ignores its events.
 type quiet struct{}
 
 func (quiet) Received(string, int)           {}

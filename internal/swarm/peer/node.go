@@ -17,14 +17,15 @@ import (
 	"pando/internal/swarm"
 )
 
-// PieceStore has the pieces of a node's pack, as they were sent. It may drop one at any time. Its methods do not block.
+// PieceStore holds the pieces of a node's pack, in stored form. It may drop a piece at any time. Its methods do not
+// block.
 type PieceStore interface {
-	// Piece returns a piece that is held. lost is why a piece is not to be had.
+	// Piece returns a piece that is held. lost is the error of a piece that no source has.
 	Piece(piece int) (v chunk.Verified, held bool, lost error)
 	Put(piece int, v chunk.Verified, readWaits bool) (held bool)
 	Lose(piece int, err error)
-	// Changes returns the pieces that came or went, and those that this node has to fetch ahead, since the last call;
-	// and how many pieces, from the first on, there is room for. Node.Moved says when to look.
+	// Changes returns what changed since the last call: the pieces that came or went, and those to fetch ahead after
+	// all. reach is the number of pieces, from the first on, that there is room for. Call it after Node.Moved.
 	Changes() (changed, left []int, reach int)
 }
 
@@ -36,11 +37,11 @@ type Piece struct {
 
 // NodeOptions are the settings of a Node.
 type NodeOptions struct {
-	Pack        chunk.ID             // names the swarm: the map of the pack, or the version without one
+	Pack        chunk.ID             // names the swarm: the map of the pack, or the version if it has no pack
 	Pieces      []Piece              // in the pack's order; none: only demand objects are shared
-	Store       PieceStore           // of these pieces
-	Proofs      chunk.FastDigests    // of the pieces
-	Origin      chunk.Source         // waits for what it cannot get yet, unless a request is Optional
+	Store       PieceStore           // holds Pieces
+	Proofs      chunk.FastDigests    // digests of Pieces
+	Origin      chunk.Source         // waits for an object that it cannot get yet, unless the request is Optional
 	Trackers    []string             // base URLs of servers, preferred first; none: everything comes from the origin
 	Port        uint16               // where Handler is served
 	Self        netip.Addr           // source address; zero: any
@@ -50,14 +51,14 @@ type NodeOptions struct {
 	Idle        bool                 // fetch urgent pieces only
 	DemandBytes int                  // bytes of demand objects kept for peers
 	Bootstrap   swarm.BootstrapFiles // for nodes that boot later
-	// BootstrapPeers sent the bootstrap files, and have what is read next. They are asked until the tracker names
-	// others.
+	// BootstrapPeers sent the bootstrap files, and have the objects that are read next. They are asked until the
+	// tracker names others.
 	BootstrapPeers []netip.AddrPort
 
 	Control swarm.Control // traffic with trackers before this node existed
 
-	// TimeoutFloor holds the announce delay, also for other users of the network. nil: unknown at first, and nobody
-	// else uses it.
+	// Slow holds the announce delay; other users of the network share it. nil: the delay is unknown at first, and not
+	// shared.
 	Slow *store.TimeoutFloor
 
 	// Cached, when set, returns a source that asks the node's cache before the given one.
@@ -68,11 +69,11 @@ type NodeOptions struct {
 	Log      *slog.Logger
 }
 
-// announceTime is how long a node waits for the tracker's first reply before it begins without one.
+// announceTime is how long a node waits for the tracker's first reply before it begins without a tracker.
 const announceTime = 300 * time.Millisecond
 
 // Node is one node of a swarm. It fetches the pieces of its pack, serves them to peers, and is the source of objects
-// of a block device. The PieceStore has the pieces; the node itself has the demand objects.
+// for a block device. The PieceStore holds the pieces; the Node itself holds the demand objects.
 type Node struct {
 	o          NodeOptions
 	start      time.Time
@@ -90,18 +91,18 @@ type Node struct {
 	transferTime   atomic.Int64 // see Fetcher.TransferTime
 
 	mu        sync.Mutex
-	have      swarm.Bitmap  // what watchers are told
+	have      swarm.Bitmap  // pieces that watchers are told
 	changed   chan struct{} // closed and replaced when have changes
-	haveAt    time.Duration // when peers are told of new pieces; 0: there are none
+	haveAt    time.Duration // when peers are told of new pieces; 0: there is no news
 	slots     swarm.UploadSlots
 	watched   int
-	closed    bool // the node has left, and serves nobody
+	closed    bool // the node has left and serves no peer
 	banned    map[netip.Addr]bool
 	scheduler sockopt.Scheduler
 	peerHave  map[netip.AddrPort]swarm.Bitmap // pieces of the watched peers
 	demand    demandCache
 	reads     *swarm.DemandReads
-	// demand objects that are on their way; closed when the read ends
+	// Demand objects that are being fetched. The channel is closed when the read ends.
 	arriving map[chunk.ID]chan struct{}
 
 	// Used by the goroutine of Run only.
@@ -110,7 +111,7 @@ type Node struct {
 	waits     map[int][]chan result // reads by piece
 	ctx       context.Context
 	work      sync.WaitGroup
-	joinWait  time.Duration // until the tracker's first reply: announceTime
+	joinWait  time.Duration // wait for the tracker's first reply: announceTime
 	began     bool          // the tracker replied, or the wait is over
 	quit      bool
 	status    trackerStatus
@@ -123,7 +124,7 @@ type result struct {
 	err error
 }
 
-// NewNode returns a node. Run makes it work.
+// NewNode returns a node, which does nothing until Run.
 func NewNode(o NodeOptions) *Node {
 	if o.Slow == nil {
 		o.Slow = new(store.TimeoutFloor)
@@ -173,8 +174,8 @@ func NewNode(o NodeOptions) *Node {
 	return n
 }
 
-// client returns an HTTP client for peers and trackers. It follows no redirect, so that a peer cannot send this node
-// elsewhere.
+// client returns an HTTP client for peers and trackers. It follows no redirect, so that a peer cannot redirect this
+// node to another host.
 func client(self netip.Addr, conns int, slow *store.TimeoutFloor) *http.Client {
 	c := store.NewClient(conns, slow)
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -196,10 +197,10 @@ func (n *Node) probe(a netip.AddrPort, most time.Duration) {
 		}
 		c, err := d.DialContext(n.ctx, "tcp", a.String())
 		if err == nil {
-			_ = c.Close() // nothing was sent
+			_ = c.Close() // it only tested the connection
 			return
 		}
-		n.o.Log.Debug("a peer is not reached any more", "peer", a, "err", err)
+		n.o.Log.Debug("a peer cannot be reached any more", "peer", a, "err", err)
 		n.post(n.ctx, func(now time.Duration) { n.swarm.PeerUnreachable(now, a) })
 	})
 }

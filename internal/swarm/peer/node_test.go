@@ -18,7 +18,7 @@ import (
 	"pando/internal/swarm"
 )
 
-// hostile is a peer that says it has everything, and sends what it likes.
+// hostile is a peer that claims to have all pieces, and whose replies the test chooses.
 func (s *site) hostile(t *testing.T, i int, send http.HandlerFunc) {
 	t.Helper()
 	self := netip.AddrFrom4([4]byte{127, 0, 0, byte(100 + i)})
@@ -30,7 +30,7 @@ func (s *site) hostile(t *testing.T, i int, send http.HandlerFunc) {
 	m.HandleFunc("GET /o/{id}", send)
 	m.HandleFunc("GET /have", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(headerPack, s.pack.String())
-		_, _ = w.Write(upTo(len(s.pieces), len(s.pieces))) // the node is gone when this fails
+		_, _ = w.Write(upTo(len(s.pieces), len(s.pieces))) // fails only when the node is gone
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 	})
@@ -50,7 +50,8 @@ func (s *site) hostile(t *testing.T, i int, send http.HandlerFunc) {
 	}
 }
 
-// fastUplink is a rate that a tracker knows: without one it waits seconds for each piece that it does not see sent.
+// fastUplink is a rate that a tracker knows. Without a rate, the tracker waits seconds for each piece that it does not
+// see sent.
 const fastUplink = 4_000_000
 
 func TestHostilePeers(t *testing.T) {
@@ -74,7 +75,7 @@ func TestHostilePeers(t *testing.T) {
 			}
 		}, true},
 		"short body": {func(w http.ResponseWriter, r *http.Request) {
-			_, _ = w.Write(make([]byte, 100)) // what follows is missing
+			_, _ = w.Write(make([]byte, 100)) // the rest is missing
 			w.(http.Flusher).Flush()
 			panic(http.ErrAbortHandler)
 		}, false},
@@ -87,13 +88,13 @@ func TestHostilePeers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, 20, fastUplink)
-			var asked atomic.Bool // on a slow machine the tracker may have given everything before
+			var asked atomic.Bool // on a slow machine the tracker may have granted all pieces before
 			s.hostile(t, 1, func(w http.ResponseWriter, r *http.Request) {
 				asked.Store(true)
 				x.send(w, r)
 			})
 			n := s.start(t, 1)
-			// The read that waits for a piece gets it, whatever the peer does.
+			// The read gets its piece, whatever the peer does.
 			if v, err := n.Get(t.Context(), chunk.Request{ID: s.pieces[7].ID, Size: s.pieces[7].Size}); err != nil ||
 				v.ID() != s.pieces[7].ID {
 				t.Fatalf("%v", err)
@@ -107,13 +108,13 @@ func TestHostilePeers(t *testing.T) {
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			if (len(n.bad) > 0) != (x.banned && asked.Load()) || n.from["peer"] > 0 {
-				t.Errorf("accused %v; took %d bytes from it", n.bad, n.from["peer"])
+				t.Errorf("reported corrupt %v; took %d bytes from it", n.bad, n.from["peer"])
 			}
 		})
 	}
 }
 
-// The tracker may go at any moment; objects go on coming.
+// If the tracker goes away, objects still arrive.
 func TestTrackerGoesOverSockets(t *testing.T) {
 	s := newSite(t, 40, 200_000) // with this uplink the tracker alone would take four seconds
 	a, b := s.start(t, 1), s.start(t, 2)
@@ -139,7 +140,7 @@ func TestNoTrackerAtAll(t *testing.T) {
 	}
 }
 
-// A server without a tracker, such as one of an older release, serves as it did before, and that is told once.
+// A server without a tracker, such as one of an older release, still serves objects. The observer is told once.
 func TestServerWithoutATracker(t *testing.T) {
 	s := newSite(t, 30, 0)
 	s.lost.Store(true)
@@ -152,13 +153,13 @@ func TestServerWithoutATracker(t *testing.T) {
 	}
 }
 
-// A tracker that has forgotten all knows its nodes again with their next question, which is told, and the server
+// A tracker that lost its state knows its nodes again after their next request. The observer is told, and the server
 // sends nothing twice.
 func TestTrackerForgetsOverSockets(t *testing.T) {
 	s := newSite(t, 40, 400_000)
 	s.gate = make(chan struct{})
 	a, b := s.start(t, 1), s.start(t, 2)
-	for s.tracker.Load().Nodes() < 2 { // they have joined, and have nothing yet
+	for s.tracker.Load().Nodes() < 2 { // they have announced themselves, and have no piece yet
 		time.Sleep(time.Millisecond)
 	}
 	s.restart(400_000)
@@ -168,7 +169,7 @@ func TestTrackerForgetsOverSockets(t *testing.T) {
 	}
 	a.wait(t)
 	b.wait(t)
-	waitFor(t, func() bool { return s.tracker.Load().Nodes() == 2 }) // one that has all says so after it has it
+	waitFor(t, func() bool { return s.tracker.Load().Nodes() == 2 }) // a node with all pieces announces itself too
 	if s.sent.Load() > 2*s.w()-1 {
 		t.Errorf("the server sent %d bytes, W is %d", s.sent.Load(), s.w())
 	}
@@ -181,7 +182,7 @@ func TestTrackerForgetsOverSockets(t *testing.T) {
 	}
 }
 
-// With two servers the swarm goes on at the second when the first is gone.
+// With two servers, the swarm goes on at the second one when the first is gone.
 func TestSecondTracker(t *testing.T) {
 	s := newSite(t, 20, 0)
 	gone := httptest.NewServer(http.NotFoundHandler())
@@ -191,8 +192,8 @@ func TestSecondTracker(t *testing.T) {
 	waitFor(t, func() bool { return s.tracker.Load().Nodes() == 1 })
 }
 
-// What a piece store has no room for is not fetched ahead, peers learn of what it let go of, and a read that wants it
-// again has it.
+// A piece that the store has no room for is not fetched ahead. Peers are told of dropped pieces. A read of a dropped
+// piece gets it again.
 func TestSmallPieceStore(t *testing.T) {
 	s := newSite(t, 40, fastUplink)
 	a := s.start(t, 1)
@@ -223,7 +224,7 @@ func TestSmallPieceStore(t *testing.T) {
 	}
 }
 
-// Who watches is told of what he does not have: most that a node gets, half of its peers got before.
+// A watcher is told only of pieces that it lacks.
 func TestHavingIsBrief(t *testing.T) {
 	n := NewNode(NodeOptions{Pieces: make([]Piece, 12)})
 	n.have = upTo(12, 5) // 0 to 4
@@ -234,13 +235,13 @@ func TestHavingIsBrief(t *testing.T) {
 	}
 	n.setPeerPiece(a, 500, true) // no such piece
 	told := swarm.NewBitmap(12)
-	told.Set(2) // before he had it
-	told.Set(8) // and it was let go of since
+	told.Set(2) // before the peer had it
+	told.Set(8) // told before, and dropped since
 	now, _, _ := n.having(a, told)
 	if got := appendChanges(nil, told, now); !bytes.Equal(got, []byte{1, 0, 3, 0, 4, 0, 8, gone >> 8}) {
 		t.Errorf("told %v", got)
 	}
-	n.setPeerPiece(a, 0, false) // he let go of it
+	n.setPeerPiece(a, 0, false) // the peer dropped it
 	if now, _, _ = n.having(a, told); !now.Has(0) {
 		t.Error("who let go of a piece is not told who has it")
 	}
@@ -250,12 +251,12 @@ func TestHavingIsBrief(t *testing.T) {
 	}
 }
 
-// Word of what is rare goes out at once, and so does word that something is gone. What several peers have is told a
-// little later, or with what comes first.
+// News of a rare piece, and of a dropped one, is sent at once. News of a common piece is sent a little later, or with
+// other news.
 func TestNewsOfCommonPiecesWaits(t *testing.T) {
-	const common = 3 // peers that have what is common
-	// acquainted makes a node that knows four peers, three of which have the first five pieces, and whose transfers
-	// usually take so long.
+	const common = 3 // peers that have a common piece
+	// acquainted returns a node with four peers, three of which have the first five pieces, and the usual transfer
+	// time. told reports whether the watchers were told of a change since its last call.
 	acquainted := func(usual time.Duration) (n *Node, told func() bool) {
 		n = NewNode(NodeOptions{Pieces: make([]Piece, 12)})
 		n.swarm = swarm.NewFetcher(swarm.FetcherOptions{Pieces: 12, Random: chance()})
@@ -267,7 +268,7 @@ func TestNewsOfCommonPiecesWaits(t *testing.T) {
 		n.swarm.AddPeers(0, at(common+1))
 		n.swarm.Done(usual, n.swarm.Next(0).Fetch[0])
 		last := n.changed
-		return n, func() bool { // since it was asked last
+		return n, func() bool { // since its last call
 			was := n.changed != last
 			last = n.changed
 			return was
@@ -303,7 +304,7 @@ func TestNewsOfCommonPiecesWaits(t *testing.T) {
 	}
 }
 
-// waitFor waits until good says yes.
+// waitFor waits until good returns true.
 func waitFor(t *testing.T, good func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)
@@ -311,11 +312,11 @@ func waitFor(t *testing.T, good func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatal("it does not come")
 		}
-		time.Sleep(5 * time.Millisecond) // for the processor's sake
+		time.Sleep(5 * time.Millisecond) // do not spin
 	}
 }
 
-// A node that leaves is gone for its peers at once, and still reads.
+// The peers of a node that leaves notice it at once. The node itself still reads.
 func TestLeave(t *testing.T) {
 	s := newSite(t, 20, fastUplink)
 	a, b := s.start(t, 1), s.start(t, 2)
@@ -338,10 +339,10 @@ func TestLeave(t *testing.T) {
 	if _, err := a.Get(t.Context(), chunk.Request{ID: s.pieces[3].ID}); err != nil {
 		t.Error(err)
 	}
-	a.Leave(t.Context()) // again
+	a.Leave(t.Context()) // a second call
 }
 
-// A piece that no server has any more is an error for the read, which has chunks instead, and for nobody else.
+// A piece that no server has is an error for its own read alone, which uses chunks instead.
 func TestLostPiece(t *testing.T) {
 	s := newSite(t, 10, fastUplink)
 	delete(s.objects, s.pieces[4].ID.Name())
@@ -358,16 +359,16 @@ func TestLostPiece(t *testing.T) {
 	}
 }
 
-// An object outside of the pack comes from the one who fetched it before, once the uplink is spent.
+// On a full uplink, a demand object comes from the node that fetched it before.
 func TestDemandObjectComesFromItsLastFetcher(t *testing.T) {
-	s := newSite(t, 2, 1) // a byte a second: whatever is sent spends it
+	s := newSite(t, 2, 1) // a byte per second: any transfer fills the uplink
 	extra := []byte(strings.Repeat("firefox ", 1000))
 	id := chunk.Sum(extra)
 	s.objects[id.Name()] = extra
 	a, b := s.start(t, 1), s.start(t, 2)
 	for _, n := range []*live{a, b} {
 		n.wait(t)
-		waitFor(t, func() bool { return n.sharing.Load() }) // who knows no peers does not ask for any
+		waitFor(t, func() bool { return n.sharing.Load() }) // a node without peers asks none
 	}
 	if _, err := a.Get(t.Context(), chunk.Request{ID: id, Size: int64(len(extra))}); err != nil {
 		t.Fatal(err)
@@ -377,7 +378,7 @@ func TestDemandObjectComesFromItsLastFetcher(t *testing.T) {
 	if err != nil || v.ID() != id {
 		t.Fatal(err)
 	}
-	// A slow machine may hedge, and then both send it.
+	// A slow machine may hedge, and then both send the object.
 	if s.sent.Load() != before && b.bytes("origin") == origin {
 		t.Errorf("the server sent %d bytes", s.sent.Load()-before)
 	}
@@ -386,8 +387,7 @@ func TestDemandObjectComesFromItsLastFetcher(t *testing.T) {
 	}
 }
 
-// What one node's clock says is nobody else's business: a swarm of nodes whose clocks are hours apart is like any
-// other.
+// Nodes whose clocks differ by hours form a working swarm.
 func TestClocksDiffer(t *testing.T) {
 	s := newSite(t, 40, 4_000_000)
 	var nodes []*live
@@ -400,7 +400,7 @@ func TestClocksDiffer(t *testing.T) {
 		got += n.bytes("peer")
 		n.mu.Lock()
 		if len(n.bad) > 0 {
-			t.Errorf("accused %v", n.bad)
+			t.Errorf("reported corrupt %v", n.bad)
 		}
 		n.mu.Unlock()
 	}

@@ -2,15 +2,15 @@ package peer
 
 import "time"
 
-// Moved says that the piece store changed. It does not block; the piece store may hold a lock.
+// Moved notes that the piece store changed. It does not block, so the piece store may call it with a lock held.
 func (n *Node) Moved() {
 	select {
 	case n.kicked <- struct{}{}:
-	default: // it will look anyway
+	default: // a look is pending already
 	}
 }
 
-// piece returns what a read of a piece gets, if that is known.
+// piece returns the result for a read of a piece, if the piece store knows one.
 func (n *Node) piece(piece int) (r result, known bool) {
 	v, held, lost := n.o.Store.Piece(piece)
 	return result{v, lost}, held || lost != nil
@@ -30,15 +30,15 @@ func (n *Node) news() {
 		n.setHave(p, held)
 	}
 	for _, p := range left {
-		if _, known := n.piece(p); !known { // a read may have fetched it
+		if _, known := n.piece(p); !known { // unless a read has fetched it
 			n.swarm.Prefetch(p)
 		}
 	}
 	n.swarm.SetLimit(reach)
 }
 
-// setHave notes a piece that peers may fetch here, or not any more. Peers are told at once or with later news, because
-// a message has a hundred bytes of headers.
+// setHave notes whether peers may fetch a piece here. Peers are told at once or together with later news, because each
+// message has a hundred bytes of headers.
 func (n *Node) setHave(piece int, kept bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -56,21 +56,21 @@ func (n *Node) setHave(piece int, kept bool) {
 		time.AfterFunc(wait, func() {
 			n.mu.Lock()
 			defer n.mu.Unlock()
-			if n.haveAt == at { // nothing was sent meanwhile
+			if n.haveAt == at { // peers were not told meanwhile
 				n.sendHave()
 			}
 		})
 	}
 }
 
-// sendHave wakes the streams of all watchers. Callers hold mu.
+// sendHave wakes the streams of all watchers. The caller holds mu.
 func (n *Node) sendHave() {
 	n.haveAt = 0
 	close(n.changed)
 	n.changed = make(chan struct{})
 }
 
-// answer gives a piece to the reads that wait for it.
+// answer sends the result of a piece to the reads that wait for it.
 func (n *Node) answer(piece int, r result) {
 	for _, c := range n.waits[piece] {
 		c <- r
@@ -78,7 +78,7 @@ func (n *Node) answer(piece int, r result) {
 	delete(n.waits, piece)
 }
 
-// waitForPiece registers a read; c has room for the answer.
+// waitForPiece registers a read. c must have room for the answer.
 func (n *Node) waitForPiece(now time.Duration, piece int, c chan result) {
 	if r, known := n.piece(piece); known {
 		c <- r

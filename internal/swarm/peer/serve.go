@@ -17,16 +17,15 @@ import (
 
 // Headers of a node's HTTP server.
 const (
-	headerPort = "Pando-Port" // of the client: where it serves
+	headerPort = "Pando-Port" // of the request: the port where the client serves
 	headerPack = "Pando-Pack" // of the response: the pack of a bitmap
 )
 
-// maxUploadTime bounds an upload, with twice the announce delay besides. A client that needs longer is not worth the
-// slot.
+// maxUploadTime bounds an upload, plus twice the announce delay. A client that needs longer is not worth the slot.
 const maxUploadTime = time.Minute
 
-// Handler serves peers: GET /o/<id> an object, GET /have the pieces of this node and then each new one, GET
-// /m/<digest> the manifest. Serve it at o.Port, with the usual limits on headers and idle connections.
+// Handler serves peers. GET /o/<id> returns an object, GET /have streams the pieces of this node, and GET /m/<digest>
+// returns the manifest. Serve it at NodeOptions.Port, with the usual limits on headers and idle connections.
 func (n *Node) Handler() http.Handler {
 	m := http.NewServeMux()
 	m.HandleFunc("GET /o/{id}", n.serveObject)
@@ -35,7 +34,7 @@ func (n *Node) Handler() http.Handler {
 	return sockopt.Messages(m)
 }
 
-// refused answers banned clients, and all clients when this node has left.
+// refused answers and reports banned clients, and all clients after this node has left.
 func (n *Node) refused(w http.ResponseWriter, from netip.AddrPort) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -64,8 +63,8 @@ func (n *Node) serveObject(w http.ResponseWriter, r *http.Request) {
 	n.upload(w, r, v.Stored(), n.slots.For(id == n.o.Pack, piece, int64(len(v.Stored()))))
 }
 
-// named returns the object of a name, or the piece of a brief one. Peers send two or three requests for each piece, so
-// a brief name saves a thousandth of a slow link.
+// named returns the object of a name, which may be the short name of a piece. Peers send two or three requests for each
+// piece, and short names save a thousandth of a slow link.
 func (n *Node) named(name string) (chunk.ID, error) {
 	if id, err := chunk.ParseID(name); err == nil {
 		return id, nil
@@ -85,7 +84,7 @@ func (n *Node) named(name string) (chunk.ID, error) {
 // plain leaves optional headers out of a response.
 func plain(w http.ResponseWriter) { w.Header()["Content-Type"], w.Header()["Date"] = nil, nil }
 
-// refuse says that this node is busy, in as few bytes as possible: that happens two or three times for each piece.
+// refuse answers that this node is busy, in as few bytes as possible: this happens two or three times for each piece.
 func refuse(w http.ResponseWriter) {
 	plain(w)
 	w.Header().Set("Content-Length", "0")
@@ -106,7 +105,7 @@ func (n *Node) held(id chunk.ID) (chunk.Verified, bool) {
 	return n.demand.get(id)
 }
 
-// serveHave streams the pieces of this node: a bitmap, then two bytes for each piece that comes or goes. A client
+// serveHave streams the pieces of this node: a bitmap, then two bytes for each piece that comes or goes. The client
 // becomes a peer, and is watched in return.
 func (n *Node) serveHave(w http.ResponseWriter, r *http.Request) {
 	port, err := strconv.ParseUint(r.Header.Get(headerPort), 10, 16)
@@ -121,7 +120,7 @@ func (n *Node) serveHave(w http.ResponseWriter, r *http.Request) {
 	}
 	n.mu.Unlock()
 	if full {
-		http.Error(w, "enough watchers", http.StatusServiceUnavailable)
+		http.Error(w, "too many watchers", http.StatusServiceUnavailable)
 		return
 	}
 	defer func() {
@@ -137,7 +136,7 @@ func (n *Node) serveHave(w http.ResponseWriter, r *http.Request) {
 	n.streamHave(w, r, from)
 }
 
-// streamHave sends the stream to one watcher, without the pieces that it has itself.
+// streamHave sends the stream to one watcher. After the bitmap it leaves out pieces that the watcher has itself.
 func (n *Node) streamHave(w http.ResponseWriter, r *http.Request, to netip.AddrPort) {
 	writer := http.NewResponseController(w)
 	beats := time.NewTicker(beatEvery)
@@ -166,8 +165,8 @@ func (n *Node) streamHave(w http.ResponseWriter, r *http.Request, to netip.AddrP
 	}
 }
 
-// having returns the pieces to tell a peer: those of this node, but for those that the peer has and was not told.
-// changed is closed when that changes; closed tells whether this node has left.
+// having returns the pieces to tell a peer: those of this node, without those that the peer has and was not told yet.
+// changed is closed when the pieces change. closed tells whether this node has left.
 func (n *Node) having(
 	peer netip.AddrPort,
 	told swarm.Bitmap,
@@ -183,7 +182,7 @@ func (n *Node) having(
 	return have, n.changed, n.closed
 }
 
-// appendChanges appends the differences of two bitmaps.
+// appendChanges appends the differences of two bitmaps, two bytes each.
 func appendChanges(b []byte, from, to swarm.Bitmap) []byte {
 	for i := range to {
 		for changed := from[i] ^ to[i]; changed != 0; changed &= changed - 1 {

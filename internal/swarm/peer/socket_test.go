@@ -26,16 +26,17 @@ type site struct {
 	*httptest.Server
 	objects        map[string][]byte
 	sent           atomic.Int64
-	lost           atomic.Bool   // the tracker is not there
-	gate           chan struct{} // objects are sent when it is closed; nil: at once
+	lost           atomic.Bool   // the tracker is gone
+	gate           chan struct{} // objects are sent after this is closed; nil: at once
 	tracker        atomic.Pointer[tracker.Server]
 	pack           chunk.ID
 	pieces         []Piece
-	proofs         int          // reports that ban a node; 0: as usual
-	demandRequests atomic.Int64 // questions to the tracker for demand objects
+	proofs         int          // reports that ban a node; 0: the default
+	demandRequests atomic.Int64 // requests to the tracker for demand objects
 }
 
-// newSite has a pack of so many pieces of about 20 kB. The tracker believes in an uplink of rate bytes a second.
+// newSite returns a site with a pack of that number of pieces of about 20 kB. The tracker assumes an uplink of rate
+// bytes per second.
 func newSite(t *testing.T, pieces int, rate int64) *site {
 	t.Helper()
 	s := &site{objects: map[string][]byte{}}
@@ -81,12 +82,12 @@ func newSite(t *testing.T, pieces int, rate int64) *site {
 	return s
 }
 
-// restart gives the site a tracker that knows nobody.
+// restart replaces the tracker by one that knows no node.
 func (s *site) restart(rate int64) {
 	s.tracker.Store(tracker.New(swarm.TrackerOptions{Uplink: rate, Random: chance(), BanReports: s.proofs}, s.ids, nil))
 }
 
-// spend fills the uplink of a site of one byte a second, also the part of boots that are the first of their version.
+// spend fills the uplink of a site of one byte per second, and the share for the first boots of a version.
 func (s *site) spend(t *testing.T) {
 	t.Helper()
 	s.tracker.Load().Busy(true)
@@ -96,7 +97,7 @@ func (s *site) spend(t *testing.T) {
 	}
 }
 
-// ids are the pieces of the only pack.
+// ids returns the pieces of the only pack.
 func (s *site) ids(pack chunk.ID) (ids []chunk.ID) {
 	if pack == s.pack {
 		for _, p := range s.pieces {
@@ -113,16 +114,16 @@ func (s *site) w() (sum int64) {
 	return sum
 }
 
-// live is a node that runs, its piece store and its observer.
+// live is a running node with its piece store and its observer.
 type live struct {
 	*Node
 	t      *testing.T
 	site   *site
 	cancel context.CancelFunc
 	ended  chan struct{}
-	all    chan struct{} // closed when every piece came
+	all    chan struct{} // closed when every piece has arrived
 
-	answering atomic.Int32 // questions for objects that it has not answered yet
+	answering atomic.Int32 // object requests that it has not answered yet
 
 	mu         sync.Mutex
 	kept       map[int]chunk.Verified
@@ -134,7 +135,7 @@ type live struct {
 	left       []swarm.AvoidedPeer
 	failed     []swarm.AvoidedPeer
 	gone       []netip.AddrPort
-	registered []bool // whether a tracker answers, as it was told
+	registered []bool // reports of whether a tracker answers
 }
 
 func (n *live) Put(p int, v chunk.Verified, _ bool) bool {
@@ -175,13 +176,13 @@ func (n *live) Changes() (changed, left []int, reach int) {
 	return changed, nil, len(n.site.pieces)
 }
 
-// change tells of a piece that came or went. Callers hold mu.
+// change notes that a piece came or went. The caller holds mu.
 func (n *live) change(p int) {
 	n.changed = append(n.changed, p)
 	n.Moved()
 }
 
-// drop lets go of a piece.
+// drop drops a piece.
 func (n *live) drop(p int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -205,7 +206,7 @@ func (n *live) Received(_ netip.AddrPort, bytes int) { n.count("peer", bytes) }
 func (n *live) Uploaded(_ netip.AddrPort, bytes int) { n.count("uploaded", bytes) }
 func (n *live) Failed(string, chunk.ID, error)       {}
 
-func (n *live) Accused(a netip.AddrPort, _ chunk.ID) {
+func (n *live) Corrupt(a netip.AddrPort, _ chunk.ID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.bad = append(n.bad, a)
@@ -235,7 +236,7 @@ func (n *live) Tracker(_ string, err error) {
 	n.registered = append(n.registered, err == nil)
 }
 
-// origin counts what came from the server.
+// origin counts the bytes that come from the server.
 type origin struct{ n *live }
 
 func (o origin) Received(_ string, bytes int)   { o.n.count("origin", bytes) }
@@ -294,7 +295,7 @@ func (n *live) wait(t *testing.T) {
 	}
 }
 
-// Real nodes over real sockets: all have all, and the server sent little more than one copy.
+// Real nodes over real sockets: every node gets everything, and the server sends little more than one copy.
 func TestStormOverSockets(t *testing.T) {
 	s := newSite(t, 60, 4_000_000)
 	var nodes []*live
@@ -336,8 +337,8 @@ func TestStormOverSockets(t *testing.T) {
 	}
 }
 
-// No node gives K to another: it knows nothing of a server's paths for firmware, and the kernel is no object of the
-// swarm.
+// No node serves kernel+initrd to another: it knows no path of the server for firmware, and the kernel is no object of
+// the swarm.
 func TestNodesHaveNoK(t *testing.T) {
 	s := newSite(t, 2, 4_000_000)
 	n := s.start(t, 0)
@@ -348,7 +349,7 @@ func TestNodesHaveNoK(t *testing.T) {
 		path string
 		want int
 	}{
-		{"/o/" + s.pieces[0].ID.Name(), http.StatusOK}, // what it has it gives
+		{"/o/" + s.pieces[0].ID.Name(), http.StatusOK}, // a piece that it has
 		{"/o/" + s.pieces[0].ID.Short().String(), http.StatusOK},
 		{"/o/" + s.pieces[0].ID.Name()[:15], http.StatusNotFound},
 		{"/o/0123456789abcdef", http.StatusNotFound},

@@ -7,9 +7,9 @@ import (
 	"pando/internal/chunk"
 )
 
-// Get returns an object for a read that waits. A piece of the pack comes through the swarm, before all that is fetched
-// ahead. A demand object comes from a peer if the tracker names some, else from the origin. Unless ctx is done, it
-// fails only for a piece that is not to be had. Run must be running.
+// Get returns an object for a read that waits. A piece of the pack is fetched through the swarm, before all pieces that
+// are fetched ahead. A demand object comes from a peer if the tracker names one, else from the origin. Get fails only
+// when ctx is done or no source has the object. Run must be running.
 func (n *Node) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error) {
 	i, ok := n.index[r.ID]
 	if !ok {

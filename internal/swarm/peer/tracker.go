@@ -10,16 +10,16 @@ import (
 	"pando/internal/swarm"
 )
 
-// currentTracker returns the tracker that is asked now.
+// currentTracker returns a client of the tracker in use.
 func (n *Node) currentTracker() trackerClient {
 	t := n.tracker
 	t.url = n.o.Trackers[n.status.current%len(n.o.Trackers)]
 	return t
 }
 
-// announce tells the tracker that this node is here.
+// announce announces this node to the tracker.
 func (n *Node) announce() {
-	// the tracker knows the address, but not the length of the prefix
+	// The tracker sees the address of the node, but not the length of the prefix.
 	subnet := netip.PrefixFrom(netip.IPv6Unspecified(), n.o.Prefix)
 	q := swarm.EncodeAnnouncement(
 		swarm.Announcement{
@@ -44,7 +44,7 @@ func (n *Node) announce() {
 			n.began = true
 			n.trackerAnswered(t.url, err)
 			if err != nil {
-				n.o.Log.Debug("join the swarm", "err", err)
+				n.o.Log.Debug("announcement to the tracker failed", "err", err)
 				n.swarm.TrackerLost(now)
 				return
 			}
@@ -59,7 +59,7 @@ func (n *Node) announce() {
 	})
 }
 
-// requestPieces sends a piece request. The reply may be held.
+// requestPieces sends a piece request. The tracker may hold it open.
 func (n *Node) requestPieces(a swarm.Request) {
 	a.Have = slices.Clone(a.Have)
 	q := swarm.EncodeRequest(
@@ -73,14 +73,14 @@ func (n *Node) requestPieces(a swarm.Request) {
 		err := t.post(n.ctx, "ask", q, &r, a.Timeout)
 		n.post(n.ctx, func(now time.Duration) {
 			switch {
-			case n.quit || number != n.requests: // nobody waits for this answer any more
+			case n.quit || number != n.requests: // the answer is to an older request
 			case errors.Is(err, ErrForgotten):
-				if n.swarm.Wanting() { // a node that has all misses nothing when a tracker restarts
+				if n.swarm.Wanting() { // a node with all pieces is not affected by a restart of the tracker
 					n.reportTracker(t.url, err)
 				}
 				n.swarm.TrackerForgot(now)
 			case err != nil:
-				n.o.Log.Debug("ask the tracker", "err", err)
+				n.o.Log.Debug("piece request to the tracker failed", "err", err)
 				n.trackerAnswered(t.url, err)
 				n.swarm.TrackerLost(now)
 			default:
@@ -95,19 +95,19 @@ func (n *Node) requestPieces(a swarm.Request) {
 	})
 }
 
-// self is where the node serves; the tracker sees its address.
+// self returns the port where the node serves. The tracker sees its address.
 func (n *Node) self() netip.AddrPort { return netip.AddrPortFrom(netip.Addr{}, n.o.Port) }
 
-// setAnnounceDelay takes the announce delay for decisions and for connections.
+// setAnnounceDelay sets the announce delay for decisions and for connections.
 func (n *Node) setAnnounceDelay(delay time.Duration) {
 	n.swarm.SetAnnounceDelay(delay)
 	n.o.Slow.Set(swarm.BoundDelay(delay))
 }
 
-// messageTimeout is how long a reply is waited for.
+// messageTimeout returns how long the node waits for a reply of the tracker.
 func (n *Node) messageTimeout() time.Duration { return swarm.MessageTimeout(n.o.Slow.AtLeast(0)) }
 
-// pieceSize is the average size of a piece.
+// pieceSize returns the average size of a piece in bytes.
 func (n *Node) pieceSize() int64 {
 	var sum int64
 	for _, p := range n.o.Pieces {
@@ -123,7 +123,7 @@ func (n *Node) report(a netip.AddrPort) {
 	}
 	t, timeout := n.currentTracker(), n.messageTimeout()
 	n.work.Go(func() {
-		// The tracker may be gone; this node has banned the peer in any case.
+		// If the tracker is gone the report is lost. This node has banned the peer in any case.
 		_ = t.post(n.ctx, "wrong", swarm.CorruptMessage{Peer: a}, &struct{}{}, timeout)
 	})
 }
@@ -134,8 +134,8 @@ func (n *Node) ban(a netip.Addr) {
 	n.banned[a] = true
 }
 
-// Leave takes the node out of the swarm: it serves nobody any more, and its reads come from the origin. It returns
-// when the tracker knows, or ctx is done.
+// Leave takes the node out of the swarm: it no longer serves peers, and its reads come from the origin. Leave returns
+// when the tracker has been told, or ctx is done.
 func (n *Node) Leave(ctx context.Context) {
 	n.mu.Lock()
 	n.closed = true
@@ -159,17 +159,17 @@ func (n *Node) Leave(ctx context.Context) {
 	}
 }
 
-// goodbye spares other nodes the attempt to reach this one.
+// goodbye tells the tracker that this node goes down, so that other nodes do not try to reach it.
 func (n *Node) goodbye() { n.bye()() }
 
-// bye returns the function that tells the tracker that this node goes.
+// bye returns a function that tells the tracker that this node leaves.
 func (n *Node) bye() func() {
 	if len(n.o.Trackers) == 0 || n.quit || !n.swarm.HasTracker() {
 		return func() {}
 	}
 	t := n.currentTracker()
 	return func() {
-		// Nobody waits for it. If it is lost, the tracker forgets the node by itself.
+		// A lost message does no harm: the tracker forgets a silent node.
 		_ = t.post(
 			context.WithoutCancel(n.ctx),
 			"leave",

@@ -12,8 +12,8 @@ import (
 	"pando/internal/sockopt"
 )
 
-// One that takes an upload's place and does not read has it for as long as an upload may take, and no longer; where
-// messages are delayed that is more.
+// A client that does not read keeps its upload slot no longer than the limit of an upload. With an announce delay the
+// limit is longer.
 func TestUploadEndsThoughNobodyReads(t *testing.T) {
 	n := NewNode(NodeOptions{Pack: chunk.Sum([]byte("pack"))})
 	n.uploadTime = 100 * time.Millisecond
@@ -26,7 +26,7 @@ func TestUploadEndsThoughNobodyReads(t *testing.T) {
 		took <- time.Since(begin)
 	}))
 	srv.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-		if err := c.(*net.TCPConn).SetWriteBuffer(1 << 20); err != nil { // the kernel takes all of it
+		if err := c.(*net.TCPConn).SetWriteBuffer(1 << 20); err != nil { // the kernel buffers all of it
 			t.Error(err)
 		}
 		return sockopt.ConnContext(ctx, c)

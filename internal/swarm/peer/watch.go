@@ -16,15 +16,15 @@ import (
 	"pando/internal/swarm"
 )
 
-// Beats of a stream of pieces: a node without news sends one, and a node that is silent for longer is gone.
+// Keep-alives of a stream of pieces. A node without news sends a beat. A node that is silent for longer is gone.
 const (
 	beatEvery = 10 * time.Second
 	beatLost  = 30 * time.Second
-	beat      = 0xffff // in place of a piece
-	gone      = 0x8000 // added to a piece that was dropped
+	beat      = 0xffff // a beat, in place of a piece
+	gone      = 0x8000 // flag of a piece that was dropped
 )
 
-// addPeers makes peers known and watches their pieces.
+// addPeers adds peers to the fetcher and watches their pieces.
 func (n *Node) addPeers(now time.Duration, peers ...netip.AddrPort) {
 	if n.quit {
 		return
@@ -54,17 +54,17 @@ func (n *Node) watchAll(peers []netip.AddrPort) {
 	}
 }
 
-// errVanished is the end of a peer without a goodbye: it was killed, or its power or link was cut.
-var errVanished = errors.New("it vanished")
+// errVanished means that a peer ended without a goodbye: it was killed, or its power or link was cut.
+var errVanished = errors.New("it ended without a goodbye")
 
-// errUnreached is a peer that accepts no connection: it is off, or a firewall is between.
-var errUnreached = errors.New("it was not reached")
+// errUnreached means that a peer accepts no connection: it is off, or a firewall is between.
+var errUnreached = errors.New("it cannot be reached")
 
-// watch reads the pieces of a peer until it goes away.
+// watch reads the stream of a peer's pieces until the peer goes away.
 func (n *Node) watch(a netip.AddrPort) error {
 	ctx, cancel := context.WithCancelCause(n.ctx)
 	defer cancel(nil)
-	silent := time.AfterFunc(beatLost, func() { cancel(errors.New("silent")) })
+	silent := time.AfterFunc(beatLost, func() { cancel(errors.New("no message for too long")) })
 	defer silent.Stop()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+a.String()+"/have", nil)
 	if err != nil {
@@ -109,7 +109,7 @@ func (n *Node) watch(a netip.AddrPort) error {
 	}
 }
 
-// setPeerHave notes all pieces of a peer; nil: it is not watched any more.
+// setPeerHave notes all pieces of a peer; nil: the peer is no longer watched.
 func (n *Node) setPeerHave(a netip.AddrPort, have swarm.Bitmap) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

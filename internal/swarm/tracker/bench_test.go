@@ -12,8 +12,8 @@ import (
 	"pando/internal/swarm"
 )
 
-// BenchmarkTracker is what one processor answers: requests of a thousand nodes that each lack other pieces, as
-// they come by HTTP, without the sockets. A storm of a thousand nodes asks some five thousand times a second.
+// BenchmarkTracker measures the requests per second of one processor: a thousand nodes that each lack other pieces,
+// over HTTP handlers without sockets. A storm of a thousand nodes sends about 5000 requests per second.
 func BenchmarkTracker(b *testing.B) {
 	const nodes, pieces = 1000, 237
 	pack := chunk.Sum([]byte("pack"))

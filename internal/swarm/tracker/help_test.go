@@ -21,7 +21,7 @@ func at(n byte) netip.AddrPort {
 
 func chance() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 
-// newSite serves a tracker, with one pack of so many pieces and an uplink of rate bytes a second.
+// newSite serves a tracker, with one pack of that number of pieces and an uplink of rate bytes per second.
 func newSite(t *testing.T, pieces int, rate int64) (s *Server, url string, pack chunk.ID) {
 	t.Helper()
 	pack = chunk.Sum([]byte("pack"))
@@ -36,7 +36,7 @@ func newSite(t *testing.T, pieces int, rate int64) (s *Server, url string, pack 
 	return s, web.URL, pack
 }
 
-// join adds node n to the swarm "p" of 40 pieces.
+// joinAs adds node n to the swarm "p" of 40 pieces.
 func (s *Server) joinAs(t *testing.T, n byte) {
 	t.Helper()
 	if _, ok := s.tracker.Announce(s.now(), swarm.Announcement{Swarm: "p", Pieces: 40, Node: at(n)}); !ok {
@@ -44,8 +44,7 @@ func (s *Server) joinAs(t *testing.T, n byte) {
 	}
 }
 
-// spend fills the uplink of a server of one byte a second, also the part of boots that are the first of their
-// version.
+// spend fills the uplink of a server of one byte per second, and the share for the first boots of a version.
 func (s *Server) spend(t *testing.T, pack chunk.ID) {
 	t.Helper()
 	s.Busy(true)
@@ -56,7 +55,7 @@ func (s *Server) spend(t *testing.T, pack chunk.ID) {
 	}
 }
 
-// post sends a message and takes the answer.
+// post sends a message and decodes the reply.
 func post(t *testing.T, url string, message, answer any) error {
 	b, err := json.Marshal(message)
 	if err != nil {
@@ -74,7 +73,7 @@ func post(t *testing.T, url string, message, answer any) error {
 	return json.NewDecoder(resp.Body).Decode(answer)
 }
 
-// waitFor waits until something is so.
+// waitFor waits until good returns true.
 func waitFor(t *testing.T, good func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !good(); time.Sleep(time.Millisecond) {

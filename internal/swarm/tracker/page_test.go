@@ -15,7 +15,7 @@ import (
 
 // TestExampleOfThePage: the messages that the page on the swarm's formats shows get the replies that it shows.
 func TestExampleOfThePage(t *testing.T) {
-	synctest.Test(t, exampleOfThePage) // all messages come at the same moment
+	synctest.Test(t, exampleOfThePage) // all messages arrive at the same moment
 }
 
 func exampleOfThePage(t *testing.T) {

@@ -10,7 +10,8 @@ import (
 	"pando/internal/swarm"
 )
 
-// join answers POST /swarm/start: who has the bootstrap files. None: the server sends them, or is to be asked again.
+// join answers POST /swarm/start with nodes that have the bootstrap files. Without names, the node loads the files from
+// the server or repeats the request.
 func (s *Server) join(r *http.Request, q swarm.JoinMessage) (swarm.JoinReplyMessage, bool) {
 	pieces := len(s.pieces(q.Pack))
 	if s.packs != nil && pieces == 0 {
@@ -49,7 +50,7 @@ func (s *Server) join(r *http.Request, q swarm.JoinMessage) (swarm.JoinReplyMess
 	}
 }
 
-// Admit waits until an object may be sent to a node. It returns false when ctx ended before.
+// Admit waits until an object may be sent to a node. It returns false when ctx ended first.
 func (s *Server) Admit(ctx context.Context, node netip.Addr, object chunk.ID, size int64) bool {
 	s.mu.Lock()
 	x, wait := s.tracker.Admit(s.now(), swarm.ObjectRequest{Node: node, Object: object.Short(), Size: size})
@@ -68,7 +69,7 @@ func (s *Server) Admit(ctx context.Context, node netip.Addr, object chunk.ID, si
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		select {
-		case <-out: // its turn came just now
+		case <-out: // admitted at the same moment
 			s.tracker.ObjectSent(node, object.Short())
 		default:
 			delete(s.objects, x)
@@ -79,7 +80,7 @@ func (s *Server) Admit(ctx context.Context, node netip.Addr, object chunk.ID, si
 	}
 }
 
-// Sent says that the server has sent an object to a node, or failed to. Only granted transfers count.
+// Sent notes that the server has sent an object to a node, or failed to. Objects without a grant are ignored.
 func (s *Server) Sent(node netip.Addr, object chunk.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

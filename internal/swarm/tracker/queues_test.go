@@ -13,8 +13,7 @@ import (
 	"pando/internal/swarm"
 )
 
-// Boots that start waits in the queue: each has its turn, none is sent away while it waits for its own time, and one
-// that does not know how to ask again is told within the time that it waits.
+// Join requests are held in a queue. Each gets "again" within its node's timeout, also if the node tells no timeout.
 func TestJoinsAreQueued(t *testing.T) {
 	s, url, pack := newSite(t, 4, 1)
 	s.spend(t, pack)
@@ -38,13 +37,13 @@ func TestJoinsAreQueued(t *testing.T) {
 	}
 }
 
-// slowSite is a tracker of a server that sends a piece of 64 KiB in two seconds.
+// slowSite returns the tracker of a server that sends a piece of 64 KiB in two seconds.
 func slowSite() *Server {
 	return New(swarm.TrackerOptions{Uplink: 32 << 10, Random: chance()}, nil, nil)
 }
 
-// What nobody granted goes out one after the other at the rate of the uplink, what was granted at once, and who
-// gives up costs nothing.
+// Ungranted objects are sent one after the other at the rate of the uplink, granted ones at once. A client that gives
+// up costs nothing.
 func TestAdmission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := slowSite()
@@ -98,8 +97,7 @@ func TestAdmission(t *testing.T) {
 	})
 }
 
-// A long line goes on one by one, however long who is in it has stood there: one that all leave together is what a
-// line is there to prevent.
+// A long queue of objects is served one by one, however long its requests have waited.
 func TestLongQueueGoesOneByOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := slowSite()
@@ -124,11 +122,11 @@ func TestLongQueueGoesOneByOne(t *testing.T) {
 			}
 		}
 		cancel()
-		time.Sleep(time.Minute) // what is under way ends
+		time.Sleep(time.Minute) // running transfers end
 	})
 }
 
-// A boot that has to wait stands in nobody's way who would not have to.
+// A boot that must wait does not delay a boot of another locality.
 func TestJoinWaitsForItsOwnLocalityOnly(t *testing.T) {
 	s := New(swarm.TrackerOptions{Uplink: 1, Random: chance()}, nil, nil)
 	s.spend(t, chunk.Sum(nil))
@@ -147,12 +145,12 @@ func TestJoinWaitsForItsOwnLocalityOnly(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	held := make(chan bool, 1)
 	go func() {
-		_, ok := start(gone, "r2") // nobody has it, and there is no room
+		_, ok := start(gone, "r2") // no node has the files, and there is no room
 		held <- ok
 		close(held)
 	}()
 	waitFor(t, func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.joins) == 1 })
-	time.Sleep(40 * time.Millisecond) // it is the first of its line
+	time.Sleep(40 * time.Millisecond) // it is the first of its queue
 	begin := time.Now()
 	if a, ok := start(t.Context(), "r1"); !ok || len(a.Peers) != 1 || a.Peers[0] != at(1) ||
 		time.Since(begin) > time.Second {

@@ -16,20 +16,20 @@ import (
 // messageTime bounds how long the body of a message may take to arrive.
 const messageTime = 20 * time.Second
 
-// Length of a subnet's prefix where the node does not tell it, and its minimum.
+// Length of a subnet's prefix if the node does not tell it, and the shortest accepted length.
 const (
 	subnetV4, subnetV6 = 24, 64
 	subnetLeast        = 8
 )
 
-// Server answers the messages of nodes by a Tracker. Its handler belongs on the server's image port.
+// Server answers the messages of nodes with the decisions of a Tracker. Mount its handler on the server's image port.
 type Server struct {
 	start time.Time
 	packs Packs
 	log   *slog.Logger
 
-	// Authenticated tells whether a node that runs reported from an address lately; nil: all are. Only such may report
-	// wrong bytes: anybody can have addresses on the boot network.
+	// Authenticated tells whether a node at that address reported to the server lately; nil: every address did. Only
+	// these may report wrong bytes, because anybody can have addresses on the boot network.
 	Authenticated func(netip.Addr) bool
 
 	mu      sync.Mutex
@@ -40,11 +40,11 @@ type Server struct {
 	timer   *time.Timer
 }
 
-// Packs returns the objects of a pack by the id of its map, in the pack's order; none: it is a version without a pack;
-// nil: there is no such thing here. With it a Server accepts no unknown pack, and knows which transfers were granted.
+// Packs returns the objects of a pack by the id of its map, in the pack's order. None: the version has no pack. nil:
+// the id is unknown. With Packs a Server refuses unknown packs, and knows which transfers were granted.
 type Packs func(pack chunk.ID) []chunk.ID
 
-// New returns a server with a new tracker. log is told of bans; nil: not.
+// New returns a server with a new tracker. log receives the bans; nil: no log.
 func New(o swarm.TrackerOptions, packs Packs, log *slog.Logger) *Server {
 	s := &Server{
 		start:   time.Now(),
@@ -62,7 +62,7 @@ func New(o swarm.TrackerOptions, packs Packs, log *slog.Logger) *Server {
 
 func (s *Server) now() time.Duration { return time.Since(s.start) }
 
-// Handler answers POST below /swarm/.
+// Handler returns the handler of POST requests below /swarm/.
 func (s *Server) Handler() http.Handler {
 	m := http.NewServeMux()
 	m.HandleFunc("POST /swarm/start", message(s.join))
@@ -74,21 +74,21 @@ func (s *Server) Handler() http.Handler {
 	return m
 }
 
-// message makes a handler of a function from a message to its reply. Without a reply the tracker does not know the
-// node, or does not accept it.
+// message makes a handler of a function from a message to its reply. The function returns false when the tracker does
+// not know or accept the node; the node then gets status 404.
 func message[Q, A any](answer func(*http.Request, Q) (A, bool)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)
 		_ = control.SetReadDeadline(time.Now().Add(messageTime)) // not every connection has deadlines
 		var q Q
 		if err := swarm.Decode(r.Body, &q); err != nil {
-			http.Error(w, "message: "+err.Error(), http.StatusBadRequest)
+			http.Error(w, "message cannot be decoded: "+err.Error(), http.StatusBadRequest)
 			return
 		}
 		_ = control.SetReadDeadline(time.Time{})
 		a, ok := answer(r, q)
 		if !ok {
-			http.Error(w, "not in the swarm; join first", http.StatusNotFound)
+			http.Error(w, "this node is not in the swarm; announce it first", http.StatusNotFound)
 			return
 		}
 		b, err := json.Marshal(a)
@@ -96,8 +96,8 @@ func message[Q, A any](answer func(*http.Request, Q) (A, bool)) http.HandlerFunc
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		w.Header()["Content-Type"], w.Header()["Date"] = nil, nil // HTTP can do without
-		_, _ = w.Write(append(b, '\n'))                           // the node is gone when this fails
+		w.Header()["Content-Type"], w.Header()["Date"] = nil, nil // HTTP does not need them
+		_, _ = w.Write(append(b, '\n'))                           // fails only when the node is gone
 	}
 }
 
@@ -123,7 +123,7 @@ func (s *Server) announce(r *http.Request, q swarm.AnnounceMessage) (swarm.Annou
 	return swarm.EncodeAnnounceReply(out), ok
 }
 
-// subnet returns the subnet of an address, as far as it is known.
+// subnet returns the subnet of an address with that prefix length, or with the usual length if bits is out of range.
 func subnet(a netip.Addr, bits int) netip.Prefix {
 	usual := subnetV4
 	if a.Is6() {
@@ -157,7 +157,7 @@ func (s *Server) request(r *http.Request, q swarm.RequestMessage) (swarm.Request
 			FromPeers: q.Fed,
 			Timeout:   swarm.Milliseconds(q.Patience, swarm.MessageTimeout(swarm.MaxAnnounceDelay)),
 		}})
-	if old := s.waiting[key]; old != nil { // its node does not wait any more
+	if old := s.waiting[key]; old != nil { // the node no longer waits for it
 		delete(s.waiting, key)
 		close(old)
 	}
@@ -171,7 +171,7 @@ func (s *Server) request(r *http.Request, q swarm.RequestMessage) (swarm.Request
 	s.step()
 	s.mu.Unlock()
 	select {
-	case a := <-answer: // an empty one when the node sent another request since
+	case a := <-answer: // empty when the node has sent another request meanwhile
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.tracker.NoteGrants(s.now(), key.Pack, key.Node, a.Grant, pieces)
@@ -187,7 +187,7 @@ func (s *Server) request(r *http.Request, q swarm.RequestMessage) (swarm.Request
 	}
 }
 
-// step answers the requests that are due, and sets the timer for the others. The caller holds mu.
+// step answers the requests that are due, and sets the timer for the rest. The caller holds mu.
 func (s *Server) step() {
 	now := s.now()
 	replies, wake := s.tracker.Step(now)
@@ -221,7 +221,7 @@ func (s *Server) pieces(pack string) []chunk.ID {
 	return s.packs(id)
 }
 
-// Busy reports whether kernels and initramfs fill the server's uplink.
+// Busy tells the tracker whether kernel+initrd transfers fill the server's uplink.
 func (s *Server) Busy(busy bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,7 +229,7 @@ func (s *Server) Busy(busy bool) {
 	s.step()
 }
 
-// Nodes returns the number of nodes in all swarms, without those that are silent.
+// Nodes returns the number of nodes in all swarms, without silent ones.
 func (s *Server) Nodes() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -244,7 +244,7 @@ func (s *Server) corrupt(r *http.Request, q swarm.CorruptMessage) (struct{}, boo
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tracker.Sweep(s.now()) // a ban counts from now
+	s.tracker.Sweep(s.now()) // so that a ban begins now
 	if accused := q.Peer.Addr().Unmap().WithZone(""); s.tracker.ReportCorrupt(from, accused) {
 		s.log.Warn(
 			"a node is banned from the swarms",
@@ -253,8 +253,8 @@ func (s *Server) corrupt(r *http.Request, q swarm.CorruptMessage) (struct{}, boo
 			"for",
 			swarm.BanFor,
 			"hint",
-			"others got bytes from it that are not what they asked for: check its memory and its disk, and "+
-				"whether something else has its address",
+			"other nodes received wrong bytes from it: check its memory and its disk, and "+
+				"whether another machine has its address",
 		)
 	}
 	return struct{}{}, true

@@ -18,10 +18,10 @@ import (
 	"pando/internal/swarm"
 )
 
-// shortKey is how much of the name of a pack messages have.
+// shortKey is the length of a pack's name in messages.
 const shortKey = 15
 
-// Messages are bounded and strange ones refused; the address is that of who asks.
+// Large and malformed messages are refused. A node's address is the source address of its request.
 func TestTrackerMessages(t *testing.T) {
 	_, url, pack := newSite(t, 4, 0)
 	send := func(path, body string) (int, string) {
@@ -51,7 +51,7 @@ func TestTrackerMessages(t *testing.T) {
 			t.Errorf("%s: status %d %s", name, code, text)
 		}
 	}
-	_, _ = send("join", `{"pack":"PACK","pieces":4}`) // at the usual port
+	_, _ = send("join", `{"pack":"PACK","pieces":4}`) // on the usual port
 	_, text := send("join", `{"pack":"PACK","pieces":4,"port":81}`)
 	var a swarm.AnnounceReplyMessage
 	err := json.Unmarshal([]byte(text), &a)
@@ -67,9 +67,9 @@ func TestTrackerMessages(t *testing.T) {
 	}
 }
 
-// A node that asks something else gets an empty answer to what it asked before, and is not told that it is unknown.
+// When a node sends a new piece request, its open one gets an empty reply, not "unknown node".
 func TestReplacedQuestion(t *testing.T) {
-	s, url, pack := newSite(t, 40, 1000) // an uplink that is spent at once
+	s, url, pack := newSite(t, 40, 1000) // a full uplink
 	ctx, cancel := context.WithCancel(t.Context())
 	post := func(path, body string) string {
 		r, err := http.NewRequestWithContext(
@@ -111,7 +111,7 @@ func TestReplacedQuestion(t *testing.T) {
 	<-second
 }
 
-// After a power cut nobody joins, and who was there is not counted for ever.
+// Silent nodes, such as after a power cut, are not counted for ever.
 func TestSilentNodesAreNotCounted(t *testing.T) {
 	s := New(swarm.TrackerOptions{Random: chance()}, nil, nil)
 	s.joinAs(t, 1)
@@ -124,7 +124,7 @@ func TestSilentNodesAreNotCounted(t *testing.T) {
 	}
 }
 
-// Addresses that are no nodes ban nobody, however many they are.
+// Addresses that belong to no node cannot ban a node, however many report it.
 func TestOnlyNodesBan(t *testing.T) {
 	s := New(swarm.TrackerOptions{Random: chance()}, nil, nil)
 	s.Authenticated = func(a netip.Addr) bool { return a == at(1).Addr() || a == at(2).Addr() || a == at(3).Addr() }
@@ -149,7 +149,7 @@ func TestOnlyNodesBan(t *testing.T) {
 	}
 }
 
-// The operator learns of a ban, once, and what he can do.
+// A ban is logged once, with a hint for the operator.
 func TestBansAreLogged(t *testing.T) {
 	var log bytes.Buffer
 	s := New(swarm.TrackerOptions{Random: chance()}, nil, slog.New(slog.NewTextHandler(&log, nil)))

@@ -1,7 +1,3 @@
-// Package cachekit is a cache on a disk, for tests of what reads and writes one.
-//
-// It owns no state, and only tests use it: those of node/blockd, node/initrd and lastboot. It stands apart from
-// nodekit because packages below the cache use that.
 package cachekit
 
 import (
@@ -14,7 +10,7 @@ import (
 	"pando/internal/testkit/nodekit"
 )
 
-// NewDisk is an empty cache on a disk of 80 MiB.
+// NewDisk returns an empty cache on a disk of 80 MiB.
 func NewDisk(t nodekit.T) *blockapi.CacheDisk {
 	t.Helper()
 	const size = 80 << 20

@@ -1,7 +1,3 @@
-// Package clikit is what tests of the command line share: an environment whose output is kept, a fixed clock, and
-// boots to show.
-//
-// It owns no state, and only tests use it: those of internal/cli/* and cmd/pando.
 package clikit
 
 import (
@@ -14,17 +10,17 @@ import (
 	"pando/internal/trace"
 )
 
-// Start is the time that tests begin at.
+// Start returns the time at which tests begin.
 func Start() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
 
-// Env prints into the buffer. It is a minute after Start.
+// Env returns an environment that prints into the buffer. Its clock is a minute after Start.
 func Env() (*cmdenv.Env, *bytes.Buffer) {
 	var b bytes.Buffer
 	now := func() time.Time { return Start().Add(time.Minute) }
 	return &cmdenv.Env{Out: &b, Err: &b, In: &bytes.Buffer{}, Now: now}, &b
 }
 
-// Systemd is what a node says of the units of its start.
+// Systemd returns a node's report of its units.
 func Systemd() *api.Systemd {
 	return &api.Systemd{Userspace: 4 * time.Second, Finish: 9500 * time.Millisecond, State: "running",
 		Units: []api.UnitTime{{Unit: "apt-daily.service", Start: 7 * time.Second, Active: 9 * time.Second},
@@ -32,7 +28,7 @@ func Systemd() *api.Systemd {
 			{Unit: "multi-user.target", Start: 9400 * time.Millisecond, Active: 9400 * time.Millisecond, Chain: true}}}
 }
 
-// Events are those of a boot that came up, or of one that did not find its manifest.
+// Events returns the events of a boot that booted, or of one that did not find its manifest.
 func Events(b registry.Boot, failed bool) []trace.Event {
 	var out []trace.Event
 	add := func(at time.Duration, s trace.Stage, k trace.Kind, e trace.Event) {

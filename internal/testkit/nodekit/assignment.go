@@ -10,7 +10,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// SignedAssignment is a server's answer to hello.
+// SignedAssignment returns a server's reply to a registration, and the boot config of the boot.
 func SignedAssignment(t T, change func(*fleet.Assignment)) (api.RegisterResponse, api.BootConfig) {
 	t.Helper()
 	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Disks is a machine with a hard disk that has a mounted partition and swap, a stick, an NBD device and a CD.
+// Disks makes the files of a machine with a hard disk (a mounted partition and swap), a USB stick, an NBD device and a
+// CD.
 func Disks(t T) (sys, dev, proc string) {
 	t.Helper()
 	sys = SysTree(t, map[string]string{

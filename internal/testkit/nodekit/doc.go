@@ -1,8 +1,8 @@
-// Package nodekit is what tests of the node's packages share: a /sys made of files, a server with its own key, the
+// Package nodekit has what tests of the node's packages share: a /sys made of files, a server with its own key, the
 // reply to a registration.
 //
-// It owns no state, and only tests use it. It must import none of the packages whose tests use it, which are most of
-// those below the node.
+// It owns no state, and only tests use it. It must not import any package whose tests use it, which are most packages
+// of the node.
 package nodekit
 
 // T is the part of a test that the helpers need.

@@ -6,7 +6,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// File is a config file of whoever runs the test.
+// File returns a config file that belongs to the user who runs the test.
 func File(path, data string) fleet.File {
 	return fleet.File{Path: path, Mode: 0o640, UID: os.Getuid(), GID: os.Getgid(), Data: []byte(data)}
 }

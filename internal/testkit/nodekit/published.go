@@ -13,13 +13,13 @@ import (
 	"pando/internal/image"
 )
 
-// Published is the manifest of a version, its signature, and the public key of who signed it.
+// Published is the manifest of a version, its signature, and the public key of the signer.
 type Published struct {
 	Data, Signature []byte
 	Key             string
 }
 
-// Publish makes a small signed version. change may be nil; it alters the manifest before it is signed.
+// Publish returns a small signed version. change, which may be nil, modifies the manifest before it is signed.
 func Publish(t T, change func(*image.Manifest)) Published {
 	t.Helper()
 	id := chunk.Sum([]byte("x"))
@@ -40,7 +40,7 @@ func Publish(t T, change func(*image.Manifest)) Published {
 	return Published{Data: data, Signature: image.Sign(priv, data), Key: pub.String()}
 }
 
-// Serve starts a server that has it, and returns its address.
+// Serve starts a server for the manifest and signature, and returns its URL.
 func (p Published) Serve(t T) string {
 	t.Helper()
 	name := "/m/" + strings.TrimPrefix(string(image.Version(p.Data)), "sha256:")

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 )
 
-// SysTree makes a /sys of files, and links where the value starts with "->".
+// SysTree makes a /sys of files. A value that starts with "->" makes a link.
 func SysTree(t T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TLSServer speaks TLS 1.3 with a key of its own, which it returns as nodes have it.
+// TLSServer starts a TLS 1.3 server with its own key. It returns the key in the form that nodes have it.
 func TLSServer(t T, h http.HandlerFunc) (url, key string) {
 	t.Helper()
 	_, priv, err := ed25519.GenerateKey(nil)
@@ -22,11 +22,11 @@ func TLSServer(t T, h http.HandlerFunc) (url, key string) {
 	return TLSServerOf(t, priv, h)
 }
 
-// TLSServerOf does so with a given key.
+// TLSServerOf is TLSServer with a given key.
 func TLSServerOf(t T, priv ed25519.PrivateKey, h http.HandlerFunc) (url, key string) {
 	t.Helper()
 	pub := priv.Public().(ed25519.PublicKey)
-	tpl := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Unix(1, 0)} // long over: dates mean nothing
+	tpl := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Unix(1, 0)} // expired: clients ignore dates
 	der, err := x509.CreateCertificate(rand.Reader, tpl, tpl, pub, priv)
 	if err != nil {
 		t.Fatal(err)

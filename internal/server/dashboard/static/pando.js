@@ -1,10 +1,10 @@
-// Keeps a page fresh and its map at the fingertips. Pages are complete without it.
+// Keeps a page live and its map usable by keyboard and pointer. Pages are complete without this script.
 (() => {
   "use strict";
   const $ = (id) => document.getElementById(id);
   const body = document.body;
 
-  // The stream. Its address has where to begin; the ids of events say where to go on.
+  // The event stream. Its URL says where to start; the ids of events say where to continue.
   const query = body.dataset.live;
   const pulse = $("pulse");
   let source = null, last = "", retry = 1000, heard = Date.now(), lost = false;
@@ -47,7 +47,7 @@
     };
   };
 
-  // A page that nobody sees asks for nothing: browsers have few connections to one server.
+  // A hidden page closes its stream: browsers allow few connections to one server.
   const sight = () => {
     if (document.hidden) {
       if (source) source.close();
@@ -58,7 +58,7 @@
     }
   };
 
-  // The end of a journal. Who has scrolled up stays where he is.
+  // The end of a journal. A reader who has scrolled up keeps the position.
   const journal = ({ reset, lines }) => {
     const box = $("journal");
     if (!box) return;
@@ -91,7 +91,7 @@
     }
   };
 
-  // Live parts are asked for again as the page they are in, one request at a time.
+  // Live parts are reloaded with the whole page that they are in, one request at a time.
   let asking = false, again = false;
   const refresh = async () => {
     if (asking) { again = true; return; }
@@ -120,7 +120,7 @@
     prepare();
   };
 
-  // Each area of the map is one stop of the tab key; arrows go from tile to tile.
+  // Each area of the map is one stop of the tab key; arrow keys move between tiles.
   const prepare = () => {
     for (const tiles of document.querySelectorAll(".tiles")) {
       let first = true;
@@ -159,7 +159,7 @@
     next.focus();
   });
 
-  // What a tile says, for who points at it.
+  // The text of the tile under the pointer.
   let tip = null;
   const show = (tile, text = tile.getAttribute("aria-label"), at = tile.getBoundingClientRect()) => {
     if (!tip) {
@@ -184,7 +184,7 @@
   document.addEventListener("pointerover", over);
   document.addEventListener("focusin", over);
 
-  // A storm's curves and who fed whom, for who points at them. Both are tables, too.
+  // Texts of a storm's curves and of its matrix of senders under the pointer. Tables show both, too.
   const told = (el, key) => el.told && el.told.raw === el.dataset[key] ? el.told.all : (el.told = { raw: el.dataset[key], all: JSON.parse(el.dataset[key]) }).all;
   const spot = (e) => new DOMRect(e.clientX, e.clientY - 6, 0, 12);
   const size = (kB) => kB < 1000 ? kB + " kB" : (kB / 1000).toFixed(1) + " MB";

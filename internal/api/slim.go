@@ -6,15 +6,16 @@ import (
 	"pando/internal/fleet"
 )
 
-// ImageSlim answers GET /v1/images/{name}/slim: what of a version no recorded boot read, and what may slow its start.
+// ImageSlim answers GET /v1/images/{name}/slim: which files of a version no recorded boot read, and what may slow its
+// start.
 type ImageSlim struct {
 	Image    string        `json:"image"`
 	Version  fleet.Digest  `json:"version"`
-	Boots    int           `json:"boots"`    // whose read traces were looked at; 0: nothing is known of what is read
+	Boots    int           `json:"boots"`    // boots with a read trace; 0: reads are unknown
 	Size     int64         `json:"size"`     // bytes of all files, raw
-	Unread   int64         `json:"unread"`   // bytes of the files of which no boot read a block
-	Packages []SlimPackage `json:"packages"` // of which no boot read a block, the largest first
-	// directories of files that no package installed and no boot read, the largest first
+	Unread   int64         `json:"unread"`   // raw bytes of the files of which no boot read a block
+	Packages []SlimPackage `json:"packages"` // packages of which no boot read a block, the largest first
+	// directories with files that no package installed and no boot read, the largest first
 	Places []SlimPackage `json:"places"`
 	Units  []SlimUnit    `json:"units"`
 }
@@ -30,6 +31,6 @@ type SlimPackage struct {
 type SlimUnit struct {
 	Name   string        `json:"name"`
 	Kind   string        `json:"kind"`             // "unit", "generator"
-	Took   time.Duration `json:"took,omitempty"`   // the longest that a running node of this version reports
-	Advice string        `json:"advice,omitempty"` // absent: nothing is known against it
+	Took   time.Duration `json:"took,omitempty"`   // the longest start that a running node of this version reported
+	Advice string        `json:"advice,omitempty"` // absent: there is nothing to say
 }

@@ -14,26 +14,26 @@ import (
 	"pando/internal/trace"
 )
 
-// A storm is at least so many boots, none of which began later than so long after the one before.
+// A storm is at least stormLeast boots, each of which started at most stormGap after the one before.
 const (
 	stormLeast = 5
 	stormGap   = time.Minute
 )
 
-// stormRow is a storm in one line.
+// stormRow is a storm in a list.
 type stormRow struct {
-	Link     string // its page
+	Link     string // URL of its page
 	Started  time.Time
 	Boots    int
 	Failures int
-	P50, P95 time.Duration // of a boot
-	Last     time.Duration // from the first packet of all until the last node was up
+	P50, P95 time.Duration // duration of a boot
+	Last     time.Duration // from the first packet until the last node was up
 }
 
 // mostStorms is how many storms one page lists.
 const mostStorms = 8
 
-// stormsOf finds storms among boots of the past, newest first.
+// stormsOf finds storms among past boots, newest first.
 func stormsOf(past []api.PastBoot) []stormRow {
 	boots := oldestFirst(past)
 	starts := make([]time.Time, len(boots))
@@ -73,16 +73,16 @@ func sumStorm(boots []api.PastBoot) stormRow {
 	return row
 }
 
-// stormView is every boot of a storm over one clock.
+// stormView is the content of a storm's page: all its boots on one time scale.
 type stormView struct {
 	stormRow
 	Lines    []stormLine
-	Skipped  int // boots that have no line: there are too many
+	Skipped  int // number of boots without a line, because there are too many
 	Height   int
 	Ticks    []tick
-	Come     int    // that came up
-	Up       string // how many are up over time, as the points of a line
-	Curves   curves // what servers moved
+	Come     int    // number of boots that came up
+	Up       string // number of nodes that are up over time, as points of a polyline
+	Curves   curves // traffic of servers
 	Feed     feedView
 	Parts    []partRow
 	Sources  []source
@@ -90,10 +90,10 @@ type stormView struct {
 	Slowest  []api.PastBoot
 
 	total time.Duration
-	ups   []time.Duration // when each was up, in order
+	ups   []time.Duration // times at which nodes came up, in order
 }
 
-// stormLine is one boot: where it is in firmware, initramfs and image.
+// stormLine is one boot, divided into firmware, initramfs and image.
 type stormLine struct {
 	ID, Label string
 	Y         int
@@ -105,14 +105,14 @@ type stormCut struct {
 	Bar  bar
 }
 
-// partRow is how long one stage's part took in all boots.
+// partRow says how long one stage took in all boots.
 type partRow struct {
 	trace.Figures
 	Name, Text, Part string
 	Bar              bar
 }
 
-// mostLines is how many boots a storm's picture has, lineHeight how high each is in pixels.
+// mostLines is how many boots a storm's picture shows; lineHeight is the height of each in pixels.
 const (
 	mostLines  = 300
 	lineHeight = 7
@@ -139,7 +139,8 @@ func (d *Dashboard) stormPage(r *http.Request) (view, error) {
 	}
 	boots := stormOf(oldestFirst(past), until)
 	if len(boots) == 0 {
-		return view{}, api.NewError(api.NotFound, "No boot of that time is kept.", "The page of boots lists what is.")
+		return view{}, api.NewError(api.NotFound, "No boot of that time is kept.",
+			"The page of boots lists the others.")
 	}
 	v := newStorm(boots)
 	samples, err := d.API.HistorySamples(r.Context(), v.Started, v.Started.Add(min(v.total, stormLongest)))
@@ -158,14 +159,15 @@ func (d *Dashboard) stormPage(r *http.Request) (view, error) {
 	return page, nil
 }
 
-// For how long after its last start a storm may still change, and how long one is, at most, of which samples are shown.
+// stormGoesOn is how long after its last start a storm may still change. stormLongest is the longest storm whose
+// samples are shown.
 const (
 	stormGoesOn  = 30 * time.Minute
 	stormLongest = 23 * time.Hour
 )
 
-// stormOf are the boots that began until a moment, and those that began close after them: a storm may go on while
-// it is looked at.
+// stormOf returns the boots of a storm that was known until a moment, and boots that started soon after them: a storm
+// may go on while somebody looks at it.
 func stormOf(boots []api.PastBoot, until time.Time) []api.PastBoot {
 	for i, b := range boots {
 		if b.Started.After(until) && (i == 0 || b.Started.Sub(boots[i-1].Started) > stormGap) {
@@ -224,7 +226,7 @@ func newStormLine(b api.PastBoot, at, total time.Duration, y int) stormLine {
 	return line
 }
 
-// upLine is how many nodes are up over time, on a field of a thousand by a hundred.
+// upLine returns the number of nodes that are up over time, on a field of 1000 by 100.
 func upLine(ups []time.Duration, boots int, total time.Duration) string {
 	var s strings.Builder
 	s.WriteString("0,100")
@@ -243,7 +245,7 @@ func upLine(ups []time.Duration, boots int, total time.Duration) string {
 	return s.String()
 }
 
-// partRows reports how long each stage took in all boots.
+// partRows returns how long each stage took in all boots.
 func partRows(boots []trace.Ends) []partRow {
 	took := map[trace.Stage][]time.Duration{}
 	most := time.Second
@@ -266,7 +268,7 @@ func partRows(boots []trace.Ends) []partRow {
 	return out
 }
 
-// slowestBoots are the last ones that came up, for whoever asks why.
+// slowestBoots returns the boots that took longest.
 func slowestBoots(boots []api.PastBoot) []api.PastBoot {
 	out := slices.Clone(boots)
 	slices.SortStableFunc(out, func(a, b api.PastBoot) int { return cmp.Compare(b.Elapsed, a.Elapsed) })

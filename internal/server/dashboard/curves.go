@@ -10,20 +10,20 @@ import (
 	"pando/internal/api"
 )
 
-// mostSteps is into how many steps a storm's clock is divided, at most. A step is a second at least, as samples are.
+// mostSteps is the largest number of steps on a storm's time scale. A step is at least a second, like a sample.
 const mostSteps = 240
 
-// curves are what servers moved during a storm, on its clock.
+// curves show the traffic of servers during a storm, on the storm's time scale.
 type curves struct {
 	Sent, Disk chart
-	Rows       []curveRow // the same as a table, coarser
-	Tips       string     // what to say of each step, as JSON
+	Rows       []curveRow // the same as a table with fewer steps
+	Tips       string     // the text for each step, as JSON
 }
 
-// chart is one field with lines, on one scale.
+// chart is one field with lines on a common scale.
 type chart struct {
 	Lines []chartLine
-	Peak  int64 // bytes a second, of the highest line
+	Peak  int64 // highest value, in bytes a second
 	Sum   int64 // bytes of all lines
 }
 
@@ -32,18 +32,18 @@ type chartLine struct {
 	Class  string // of the style sheet
 	Name   string
 	Sum    int64
-	Points string // of a polyline on a field of a thousand by a hundred
+	Points string // points of a polyline on a field of 1000 by 100
 	steps  []int64
 }
 
-// curveRow is what was moved in some while, bytes a second.
+// curveRow is the traffic in one part of the time, in bytes a second.
 type curveRow struct {
 	At                  time.Duration
 	Up                  int
 	Sent, Read, Written int64
 }
 
-// newCurves draws samples. ups are when nodes were up, in order.
+// newCurves returns the curves of samples. ups are the times at which nodes came up, in order.
 func newCurves(samples []api.Sample, began time.Time, total time.Duration, ups []time.Duration) curves {
 	step := max(total/mostSteps, time.Second)
 	steps := int((total + step - 1) / step)
@@ -82,11 +82,11 @@ func newCurves(samples []api.Sample, began time.Time, total time.Duration, ups [
 	return c
 }
 
-// spread adds the bytes of a sample to the steps that it lies in.
+// spread adds the bytes of a sample to the steps that it overlaps.
 func spread(steps []int64, s api.Sample, bytes int64, began time.Time, step time.Duration) {
 	width := max(s.Width, time.Second)
 	from := s.At.Sub(began)
-	if from < 0 && from+width > 0 { // samples begin at full seconds, storms in between
+	if from < 0 && from+width > 0 { // samples start at full seconds, storms in between
 		width, from = from+width, 0
 	}
 	for n := max(int(from/step), 0); n < len(steps) && time.Duration(n)*step < from+width; n++ {
@@ -97,11 +97,11 @@ func spread(steps []int64, s api.Sample, bytes int64, began time.Time, step time
 	}
 }
 
-// headroom is how high the highest line is drawn in a field of a hundred: at its edge half of the line would be cut
+// headroom is the height of the highest line in a field of 100: at the very edge half of the line's width would be cut
 // off.
 const headroom = 94
 
-// draw makes lines of steps.
+// draw computes the points of the lines.
 func (c *chart) draw(step time.Duration) {
 	for i := range c.Lines {
 		for _, b := range c.Lines[i].steps {
@@ -128,7 +128,7 @@ func perSecond(bytes int64, step time.Duration) int64 {
 // tableRows is how many rows the table of curves has.
 const tableRows = 24
 
-// tell puts curves into words.
+// tell fills in the texts and the table.
 func (c *curves) tell(step time.Duration, ups []time.Duration, sent, read, written []int64) {
 	var tips []string
 	group := (len(sent) + tableRows - 1) / tableRows

@@ -8,18 +8,18 @@ import (
 	"pando/internal/api"
 )
 
-// feedView is who fed whom in a storm.
+// feedView shows which nodes and servers sent roots to which nodes in a storm.
 type feedView struct {
-	Boots         int     // that told who sent them their roots
-	Roots         float64 // how often the server sent the root, in average roots
-	FromSamePlace float64 // share of what nodes sent that stayed in its place
-	Best          *sender // the node that gave most
+	Boots         int     // number of boots that reported who sent their roots
+	Roots         float64 // bytes that the server sent, in average roots
+	FromSamePlace float64 // share of nodes' traffic that stayed within a place
+	Best          *sender // the node that sent most
 	Places        []placeRow
 	Nodes         []sender
-	Matrix        *matrix // nil: no node took anything from another
+	Matrix        *matrix // nil: no node received anything from another
 }
 
-// sender is one node: what it took, and what it gave.
+// sender is one node: what it received, and what it sent.
 type sender struct {
 	Name, Place         string
 	Server, Peers, Gave int64
@@ -28,14 +28,14 @@ type sender struct {
 	from                []api.Sender
 }
 
-// placeRow is what the nodes of one place took, by how far it came.
+// placeRow is what the nodes of one place received, by source.
 type placeRow struct {
 	Name    string
 	Nodes   int
 	Sources []source
 }
 
-// newFeed puts accounts of boots together.
+// newFeed combines the reports of boots.
 func newFeed(told []api.Feeding, boots []api.PastBoot) feedView {
 	var v feedView
 	v.Nodes = sendersOf(told, boots)
@@ -71,7 +71,7 @@ func newFeed(told []api.Feeding, boots []api.PastBoot) feedView {
 	return v
 }
 
-// sendersOf are the nodes of a storm that told who sent them their roots, those of one place together.
+// sendersOf returns the nodes of a storm that reported who sent their roots, sorted by place.
 func sendersOf(told []api.Feeding, boots []api.PastBoot) []sender {
 	by := map[string]api.PastBoot{}
 	for _, b := range boots {
@@ -102,15 +102,16 @@ func sendersOf(told []api.Feeding, boots []api.PastBoot) []sender {
 	return slices.CompactFunc(
 		out,
 		func(a, b sender) bool { return a.Name == b.Name },
-	) // it booted twice: the first counts
+	) // of a node that booted twice, the first boot counts
 }
 
-// isPeer tells nodes from servers and buckets. Several senders together are peers: a node knows few servers.
+// isPeer distinguishes nodes from servers and buckets. A sum of several senders (no name) counts as peers, because a
+// node knows few servers.
 func isPeer(s api.Sender) bool {
 	return s.Node != "" || s.Other == "" || strings.HasPrefix(s.Other, "node at ")
 }
 
-// placesOf sums up by place, nothing when there is one only.
+// placesOf sums up by place. It returns nothing if there is only one place.
 func placesOf(nodes []sender, at map[string]int) []placeRow {
 	var out []placeRow
 	var bytes []map[string]int64

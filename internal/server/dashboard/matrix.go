@@ -8,38 +8,38 @@ import (
 	"strings"
 )
 
-// matrix is a picture of who fed whom: a row for each node that took, a column for each that gave, servers first.
-// Of more nodes than a screen can show, those beside each other are one.
+// matrix is a picture of the bytes sent: a row for each receiver, a column for each sender, servers first. If there are
+// too many nodes for a screen, neighbours share a row.
 type matrix struct {
 	Width, Height int      // of the picture, in cells
-	Left          int      // where the nodes' columns begin
-	Margin, Top   int      // for the names, in cells
-	Text          float64  // size of names, in cells
-	Levels        []string // paths of the cells, by how much that is, least first
-	Servers       []string // the same for what servers sent
+	Left          int      // where the nodes' columns start
+	Margin, Top   int      // space for the names, in cells
+	Text          float64  // font size of names, in cells
+	Levels        []string // paths of the cells, by amount, the least first
+	Servers       []string // the same for servers' columns
 	Labels        []matrixLabel
-	Lines         []int // between places: rows and columns before which a line is
-	Each          int   // nodes in one row
+	Lines         []int // rows and columns before which a line separates places
+	Each          int   // number of nodes in one row
 	Tips          string
 }
 
-// matrixLabel is the name of a row, or of a place's first one.
+// matrixLabel is the name of a row, or of a place at its first row.
 type matrixLabel struct {
 	Text string
 	Y    float64
 }
 
-// How large a matrix is: rows, and up to how many of them have names of their own; how wide a server's column is.
+// Sizes of a matrix: rows, up to how many rows each has a name, and shades.
 const (
 	matrixRows  = 160
 	matrixNamed = 40
 	levels      = 5
 )
 
-// newMatrix draws who fed whom.
+// newMatrix returns the picture of the bytes that nodes received, and their senders.
 func newMatrix(nodes []sender, at map[string]int) *matrix {
 	row, names, starts := binned(nodes, true)
-	if len(names) > 2*matrixRows { // places are too many to be told apart
+	if len(names) > 2*matrixRows { // too many places to separate them
 		row, names, starts = binned(nodes, false)
 	}
 	rows := len(names)
@@ -65,7 +65,7 @@ func newMatrix(nodes []sender, at map[string]int) *matrix {
 			}
 		}
 	}
-	if others { // nodes that were up before, in a column of their own
+	if others { // nodes that booted before the storm share a column
 		m.Width = m.Left + rows + max(rows/60, 1) + wide
 	}
 	m.paint(server, peers, wide)
@@ -86,7 +86,7 @@ func newMatrix(nodes []sender, at map[string]int) *matrix {
 	return m
 }
 
-// binned gives each node its row. Rows of several nodes do not cross places, if these are minded.
+// binned returns the row of each node. With mindful, a row of several nodes does not span places.
 func binned(nodes []sender, mindful bool) (row []int, names []string, starts []int) {
 	each := (len(nodes) + matrixRows - 1) / matrixRows
 	in := 0
@@ -106,7 +106,7 @@ func binned(nodes []sender, mindful bool) (row []int, names []string, starts []i
 	return row, names, starts
 }
 
-// paint makes paths of cells: what servers sent on a scale of its own, because it is more than any one node gave.
+// paint computes the paths of cells. Servers have a scale of their own, because they send more than any node.
 func (m *matrix) paint(server []int64, peers [][]int64, wide int) {
 	m.Levels, m.Servers = make([]string, levels), make([]string, levels)
 	var most int64
@@ -130,7 +130,7 @@ func (m *matrix) paint(server []int64, peers [][]int64, wide int) {
 	}
 }
 
-// level is how dark a cell is: each is twice the one before. -1: nothing.
+// level returns the shade of a cell: each level stands for twice the amount of the one before. -1 means nothing.
 func level(bytes, most int64) int {
 	if bytes <= 0 {
 		return -1
@@ -142,8 +142,7 @@ func level(bytes, most int64) int {
 	return l
 }
 
-// tell is what a pointer over the picture is told: names, and for each row the columns that are not empty with
-// their kilobytes.
+// tell fills in the data for the pointer's text: names, and for each row the non-empty columns with their kilobytes.
 func (m *matrix) tell(names []string, server []int64, peers [][]int64) {
 	out := struct {
 		Names  []string  `json:"names"`
