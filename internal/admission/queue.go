@@ -24,6 +24,8 @@ type Queue struct {
 	checking bool                          // a timer will check the full link again
 	waiting  map[fleet.MAC]chan<- struct{} // machines whose request is held open; closed on admission
 	nodes    nodeLinks
+	sources  *netboot.Sources
+	wants    map[fleet.MAC]netboot.Machine // machines whose request is held open, and that can load from nodes
 
 	nodeLink atomic.Int64
 }
@@ -31,7 +33,8 @@ type Queue struct {
 // New returns an empty queue for links of these rates.
 func New(l netboot.Links, now func() time.Time) *Queue {
 	return &Queue{links: l, now: now, Busy: func(bool) {}, queue: netboot.NewQueue(l),
-		waiting: map[fleet.MAC]chan<- struct{}{}}
+		waiting: map[fleet.MAC]chan<- struct{}{}, sources: netboot.NewSources(),
+		wants: map[fleet.MAC]netboot.Machine{}}
 }
 
 // Request returns the admission of a machine. Place 0 means that it may load now.
@@ -46,7 +49,7 @@ func (t *Queue) Request(mac fleet.MAC) netboot.Admission {
 func (t *Queue) Wait(ctx context.Context, mac fleet.MAC, most time.Duration) {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
-	called, leave := t.Hold(mac)
+	called, leave := t.Hold(mac, most)
 	defer leave()
 	select {
 	case <-called:
@@ -76,20 +79,21 @@ func (t *Queue) Admit(ctx context.Context, mac fleet.MAC) error {
 	}
 }
 
-// Hold holds a machine's request open: called is closed on its admission. leave ends the hold. A second request of a
-// machine replaces its first one.
-func (t *Queue) Hold(mac fleet.MAC) (called <-chan struct{}, leave func()) {
+// Hold holds a machine's request open, for most at most: called is closed on its admission. leave ends the hold. A
+// second request of a machine replaces its first one.
+func (t *Queue) Hold(mac fleet.MAC, most time.Duration) (called <-chan struct{}, leave func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	waiter := make(chan struct{})
 	t.waiting[mac] = waiter
-	t.queue.Hold(t.now(), mac)
+	t.queue.Hold(t.now(), mac, most)
 	t.admitNext() // a slot may have become free since its request
 	return waiter, func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if t.waiting[mac] == waiter {
 			delete(t.waiting, mac)
+			delete(t.wants, mac)
 			t.queue.Leave(mac)
 		}
 	}
@@ -105,16 +109,17 @@ func (t *Queue) Held(mac fleet.MAC) bool {
 // admitNext admits the machines that have a slot now, and calls Busy when kernel+initrd begin or cease to fill the
 // link: half of the slots fill it. The caller holds mu.
 func (t *Queue) admitNext() {
-	for _, mac := range t.queue.Called(t.now()) {
+	for _, mac := range append(t.queue.Called(t.now()), t.sentToSources()...) {
 		close(t.waiting[mac])
 		delete(t.waiting, mac)
+		delete(t.wants, mac)
 	}
 	s := t.queue.State(t.now())
 	if full := s.Loading > s.Slots/2; full != t.full {
 		t.full = full
 		t.Busy(full)
 	}
-	if t.full && !t.checking { // a machine that was switched off reports nothing
+	if (t.full || len(t.waiting) > 0) && !t.checking { // a machine that was switched off reports nothing
 		t.checking = true
 		time.AfterFunc(fullCheck, t.checkAgain)
 	}

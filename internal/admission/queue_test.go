@@ -88,7 +88,7 @@ func TestAdmissionWithSlowFirmware(t *testing.T) {
 	}
 	for i := range byte(3) {
 		q.Request(mac(i + 2))
-		_, leave := q.Hold(mac(i + 2))
+		_, leave := q.Hold(mac(i+2), 2*time.Second)
 		t.Cleanup(leave)
 	}
 	const tenth = 1_500_000 // bytes in a tenth of a second, with firmware at 120 Mb/s
@@ -121,7 +121,7 @@ func TestAdmissionHangsUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	q.Wait(ctx, mac(2), time.Minute)
-	called, leave := q.Hold(mac(3))
+	called, leave := q.Hold(mac(3), 2*time.Second)
 	defer leave()
 	q.Begin(mac(0)).End()
 	<-called

@@ -12,10 +12,31 @@ import (
 // (docs/netboot.md).
 const held = 2 * time.Second
 
-// Hold records that the request of a waiting node is held open: it has no answer yet.
-func (q *Queue) Hold(now time.Time, mac fleet.MAC) {
+// Hold records that the request of a waiting node is held open, for most at most: it has no answer yet.
+func (q *Queue) Hold(now time.Time, mac fleet.MAC, most time.Duration) {
 	if w := q.known[mac]; w != nil {
-		w.held, w.due = true, now.Add(held)
+		w.held, w.due = true, now.Add(most)
+	}
+}
+
+// Held returns the nodes whose requests are held open, in their order.
+func (q *Queue) Held() (held []fleet.MAC) {
+	for _, w := range q.waiting {
+		if w.held {
+			held = append(held, w.mac)
+		}
+	}
+	return held
+}
+
+// HasSlot reports whether a node may load now.
+func (q *Queue) HasSlot(mac fleet.MAC) bool { return q.loading[mac] != nil }
+
+// Drop removes a waiting node: it loads elsewhere.
+func (q *Queue) Drop(mac fleet.MAC) {
+	if w := q.known[mac]; w != nil {
+		at, _ := slices.BinarySearchFunc(q.waiting, w.first, byFirst)
+		q.remove(at)
 	}
 }
 

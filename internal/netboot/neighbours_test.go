@@ -4,25 +4,32 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/url"
+	"path"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 )
 
-// loader runs a script as iPXE does (src/core/exec.c and src/image/script.c of 2.0.0), as far as Pando's scripts use it.
-// Its network answers a URL with an object's name, with junk, or not at all.
+// loader runs a script as iPXE does (src/core/exec.c, src/image/script.c and src/interface/efi/efi_file.c of 2.0.0), as
+// far as Pando's scripts use it. Its network answers a URL with an object's name, with junk, or not at all.
 type loader struct {
 	get      func(url string) (content string, ok bool)
 	lacks    string // a command that it does not have
 	settings map[string]string
 	images   []loaded // in the order of its list
 	selected string
-	booted   []loaded // what the kernel gets, the kernel first
+	kernel   string   // content of the kernel that booted
+	initrd   []string // contents of the images that the kernel reads, in order
 	asked    []string
 }
 
-type loaded struct{ name, content string }
+type loaded struct {
+	name, content, args string
+	hidden              bool
+}
 
 var (
 	errCommand = errors.New("command failed")
@@ -112,13 +119,14 @@ func (l *loader) exec(argv []string) (label string, err error) {
 			return "", errCommand
 		}
 	case "imgfetch", "initrd", "kernel":
-		url := argv[slices.IndexFunc(argv, func(a string) bool { return strings.HasPrefix(a, "http://") })]
+		at := slices.IndexFunc(argv, func(a string) bool { return strings.HasPrefix(a, "http://") })
+		url := argv[at]
 		l.asked = append(l.asked, url)
 		content, ok := l.get(url)
 		if !ok {
 			return "", errCommand
 		}
-		l.images = append(l.images, loaded{argv[2], content})
+		l.images = append(l.images, loaded{name: argv[2], content: content, args: strings.Join(argv[at+1:], " ")})
 		if argv[0] == "kernel" {
 			l.selected = argv[2]
 		}
@@ -134,12 +142,23 @@ func (l *loader) exec(argv []string) (label string, err error) {
 		if len(argv) != 3 || argv[1] != argv[2] {
 			return "", errCommand
 		}
+	case "shim":
+		if l.selected != "" {
+			return "", nil // this kernel can be loaded: no shim is needed, and no image is hidden
+		}
+		if len(argv) > 1 {
+			i := named(argv[1])
+			if i < 0 {
+				return "", errCommand
+			}
+			l.images[i].hidden = true
+		}
 	case "boot":
 		i := named(l.selected)
 		if i < 0 {
 			return "", errCommand
 		}
-		l.booted = append([]loaded{l.images[i]}, slices.Delete(slices.Clone(l.images), i, i+1)...)
+		l.kernel, l.initrd = l.images[i].content, l.initrdOf(l.images[i])
 		return "", errBooted
 	default:
 		return "", fmt.Errorf("unknown command %q: %w", argv[0], errCommand)
@@ -147,33 +166,76 @@ func (l *loader) exec(argv []string) (label string, err error) {
 	return "", nil
 }
 
+// initrdOf returns what a kernel that UEFI starts reads as its initramfs: all images that are not hidden, by LoadFile2.
+// If there are none, it reads the images that its initrd= arguments name.
+func (l *loader) initrdOf(kernel loaded) (out []string) {
+	for _, i := range l.images {
+		if !i.hidden && i.name != kernel.name {
+			out = append(out, i.content)
+		}
+	}
+	if out != nil {
+		return out
+	}
+	for word := range strings.FieldsSeq(kernel.args) {
+		name, is := strings.CutPrefix(word, "initrd=")
+		if !is {
+			continue
+		}
+		i := slices.IndexFunc(l.images, func(i loaded) bool { return i.name == name })
+		if i < 0 {
+			return append(out, "no image "+name)
+		}
+		out = append(out, l.images[i].content)
+	}
+	return out
+}
+
 // Whatever neighbours answer, a machine boots the kernel and the initramfs of its script with its own trust cpio, and
-// nothing else is in iPXE's list; and the server is told who did what.
+// nothing else reaches the kernel. The server is told who did what. A node that keeps the objects gets them as a file
+// before the initramfs, if its loader can hide images.
 func TestNeighboursAnswer(t *testing.T) {
+	for _, lacks := range []string{"", "shim"} {
+		for _, keep := range []bool{false, true} {
+			t.Run(fmt.Sprintf("keep=%t,lacks=%s", keep, lacks), func(t *testing.T) { neighboursAnswer(t, keep, lacks) })
+		}
+	}
+}
+
+func neighboursAnswer(t *testing.T, keep bool, lacks string) {
 	in := neighbours()
+	in.Keep = keep
 	script, err := Script(in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	trust := in.Base + "/boot/" + string(in.Boot) + "/trust"
+	want := []string{"trust", in.Initramfs}
+	own := 3 // requests to the server: trust cpio, report, and below the head
+	if keep {
+		own++
+		if lacks == "" {
+			want = []string{"trust", "head", in.Kernel, in.Initramfs, in.Initramfs}
+		}
+	}
+	of := in.Base + "/boot/" + string(in.Boot)
 	refused := 0
 	for seed := range uint64(500) {
 		random := rand.New(rand.NewPCG(seed, 0))
-		l := &loader{settings: map[string]string{"refused": "of an earlier try"}}
+		l := &loader{settings: map[string]string{"refused": "of an earlier try"}, lacks: lacks}
 		var report string
-		l.get = func(url string) (string, bool) {
+		l.get = func(address string) (string, bool) {
 			switch {
-			case url == trust:
-				return "trust", true
-			case strings.HasPrefix(url, in.Base+"/boot/"+string(in.Boot)+"/sources?"):
-				report = url
+			case address == of+"/trust", keep && address == of+"/head":
+				return path.Base(address), true
+			case strings.HasPrefix(address, of+"/sources?"):
+				report = address
 				return "", random.IntN(2) == 0
 			}
-			_, id, isObject := strings.Cut(url, "/o/")
+			_, id, isObject := strings.Cut(address, "/o/")
 			if !isObject {
-				t.Fatalf("it fetches %s", url)
+				t.Fatalf("it fetches %s", address)
 			}
-			if strings.HasPrefix(url, in.Base) {
+			if strings.HasPrefix(address, in.Base) {
 				return id, true
 			}
 			switch random.IntN(3) {
@@ -186,20 +248,40 @@ func TestNeighboursAnswer(t *testing.T) {
 			return id, true
 		}
 		l.run(t, script)
-		want := []loaded{{"BOOT_IMAGE=linux", in.Kernel}, {"trust", "trust"}, {"initramfs", in.Initramfs}}
-		if !slices.Equal(l.booted, want) {
-			t.Fatalf("seed %d: it boots %q, want %q", seed, l.booted, want)
+		if l.kernel != in.Kernel || !slices.Equal(l.initrd, want) {
+			t.Fatalf("seed %d: it boots %q with %q, want %q", seed, l.kernel, l.initrd, want)
 		}
-		if !regexp.MustCompile(`\?kernel=[01s]&initramfs=[01s]&refused=([ki][01]\.)*$`).MatchString(report) {
-			t.Fatalf("seed %d: it reports %q", seed, report)
+		u, err := url.Parse(report)
+		if err != nil {
+			t.Fatal(err)
 		}
-		tries := strings.Count(report, ".") // dots of the address, and of what was refused
-		if own := strings.Count(in.Base, "."); len(l.asked) != 2+2+tries-own {
+		told, err := ParseSources(u.Query(), len(in.Neighbours))
+		if err != nil {
+			t.Fatalf("seed %d: it reports %q: %v", seed, report, err)
+		}
+		if len(l.asked) != own-1+2+len(told.Refused) {
 			t.Errorf("seed %d: it asked for %q, and reports %q", seed, l.asked, report)
 		}
 	}
 	if refused == 0 {
 		t.Error("nobody sent anything wrong")
+	}
+}
+
+// What a machine reports is checked: it may name nobody but the neighbours of its script.
+func TestSourceReport(t *testing.T) {
+	good := SourceReport{Kernel: 1, Initramfs: FromServer, Refused: []Refusal{{0, true}, {0, false}, {1, false}}}
+	q, _ := url.ParseQuery("kernel=1&initramfs=s&refused=k0.i0.i1.")
+	if got, err := ParseSources(q, 2); err != nil || !reflect.DeepEqual(got, good) {
+		t.Errorf("%+v, %v; want %+v", got, err, good)
+	}
+	for _, bad := range []string{"", "kernel=2&initramfs=s", "kernel=s&initramfs=00", "kernel=s&initramfs=s&refused=k2.",
+		"kernel=s&initramfs=s&refused=x0.", "kernel=s&initramfs=s&refused=k0k1.",
+		"kernel=s&initramfs=s&refused=" + strings.Repeat("k0.", 9)} {
+		q, _ := url.ParseQuery(bad)
+		if r, err := ParseSources(q, 2); err == nil {
+			t.Errorf("%q is %+v", bad, r)
+		}
 	}
 }
 
@@ -211,9 +293,9 @@ func TestNeighbourLearnsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, n := range in.Neighbours {
-		for _, url := range regexp.MustCompile(regexp.QuoteMeta(n)+`\S*`).FindAllString(string(script), -1) {
-			if url != n+"/o/"+in.Kernel && url != n+"/o/"+in.Initramfs {
-				t.Errorf("a neighbour is asked for %s", url)
+		for _, u := range regexp.MustCompile(regexp.QuoteMeta(n)+`\S*`).FindAllString(string(script), -1) {
+			if u != n+"/o/"+in.Kernel && u != n+"/o/"+in.Initramfs {
+				t.Errorf("a neighbour is asked for %s", u)
 			}
 		}
 	}
@@ -229,7 +311,7 @@ func TestProbe(t *testing.T) {
 		l := &loader{lacks: lacks, settings: map[string]string{}, get: func(string) (string, bool) { return "x", true }}
 		l.run(t, script)
 		if got := Ability(l.settings[digestsSetting]); got != want || len(l.images) > 0 {
-			t.Errorf("a loader without %q says %q, has %q; want %q", lacks, got, l.images, want)
+			t.Errorf("a loader without %q says %q, has %d images; want %q", lacks, got, len(l.images), want)
 		}
 		q, err := ParseQuery("mac=52-54-00-12-34-56&sha256=" + string(want))
 		if err != nil || q.Digests != want {

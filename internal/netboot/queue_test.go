@@ -135,7 +135,7 @@ func (s *storm) call() {
 
 func (s *storm) waits(m *machine, answer Admission) {
 	if s.requests && answer.Hold > 0 {
-		s.q.Hold(s.now, m.mac)
+		s.q.Hold(s.now, m.mac, held)
 		m.next = s.now.Add(answer.Hold)
 		return
 	}
@@ -359,7 +359,7 @@ func TestQueueHoldOfRequests(t *testing.T) {
 		}
 	}
 	for _, i := range []byte{5, 4, 3} { // machine 2 sleeps
-		q.Hold(now, mac(i))
+		q.Hold(now, mac(i), held)
 	}
 	if called := q.Called(now); called != nil {
 		t.Errorf("with all slots taken: %v", called)
@@ -380,7 +380,7 @@ func TestQueueHoldOfRequests(t *testing.T) {
 	if answer := q.Request(now.Add(time.Second), mac(2)); answer.Place != 1 || answer.Hold == 0 {
 		t.Errorf("who slept: %+v", answer)
 	}
-	q.Hold(now.Add(time.Second), mac(2))
+	q.Hold(now.Add(time.Second), mac(2), held)
 	now = now.Add(1100 * time.Millisecond)
 	q.End(now, mac(3), q.Begin(now, mac(3)))
 	if called := q.Called(now); len(called) != 1 || called[0] != mac(2) {

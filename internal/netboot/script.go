@@ -42,9 +42,10 @@ type ScriptInput struct {
 	Kernel  string   // object id: 64 hex digits
 	Args    []string // kernel arguments: the manifest's, the group's, the node's, in this order
 
-	// For Start, where the loader verifies digests (Query.Digests). Without Neighbours all comes from Base.
-	Initramfs  string   // object id of the initramfs without the trust cpio
+	// For Start, if the loader verifies digests (Query.Digests).
+	Initramfs  string   // object id of the initramfs without the trust cpio; "": no verification, all comes from Base
 	Neighbours []string // base URLs of nodes that have both objects, the best first
+	Keep       bool     // the node gets both objects as a file, too: the kernel reads initrd= (see KeepsInitrd)
 
 	// For Queued.
 	Admission Admission
@@ -91,8 +92,8 @@ func startScript(in ScriptInput) ([]byte, error) {
 	fmt.Fprintf(&b, "echo Pando: version %s, boot %s\n", text(string(in.Version)), text(string(in.Boot)))
 	// Free the images of an earlier attempt, or iPXE would start them as well.
 	b.WriteString("imgfree ||\n")
-	if len(in.Neighbours) > 0 {
-		if err := writeNeighbours(&b, in, line); err != nil {
+	if in.Initramfs != "" {
+		if err := writeVerified(&b, in, line); err != nil {
 			return nil, err
 		}
 	} else {

@@ -56,6 +56,13 @@ func neighbours() ScriptInput {
 	return in
 }
 
+// keeps is the first boot of a storm: there is no neighbour yet.
+func keeps() ScriptInput {
+	in := neighbours()
+	in.Neighbours, in.Keep = nil, true
+	return in
+}
+
 func TestScripts(t *testing.T) {
 	in := start()
 	for name, in := range map[string]ScriptInput{
@@ -72,6 +79,7 @@ func TestScripts(t *testing.T) {
 			"poweroff ; \x1b[2J",
 			Hint: "pando group set lab --image NAME", Retry: 1500 * time.Millisecond},
 		"neighbours.ipxe": neighbours(),
+		"keep.ipxe":       keeps(),
 		"probe.ipxe":      {Action: Probe, Base: in.Base, MAC: in.MAC},
 	} {
 		got, err := Script(in)
@@ -99,7 +107,7 @@ func TestScriptRefuses(t *testing.T) {
 		{"base", func(in *ScriptInput) { in.Base = "http://h:1/x" }, "HOST:PORT"},
 		{"base with a command", func(in *ScriptInput) { in.Base = "http://h:1 || shell" }, "HOST:PORT"},
 		{"https, which iPXE of Debian 12 cannot", func(in *ScriptInput) { in.Base = "https://h:1" }, "HOST:PORT"},
-		{"initramfs", func(in *ScriptInput) { in.Neighbours = neighbours().Neighbours }, "object id"},
+		{"initramfs", func(in *ScriptInput) { in.Initramfs = "initramfs" }, "object id"},
 		{"neighbour", func(in *ScriptInput) {
 			*in = neighbours()
 			in.Neighbours[1] = "http://10.0.0.13:8481/x || shell"
@@ -120,10 +128,13 @@ func FuzzScript(f *testing.F) {
 	f.Add("quiet", "no image\nset one", "${mac} || shell", "pc001")
 	f.Add("a;b", "; poweroff", "$${x}", "\x00")
 	f.Fuzz(func(t *testing.T, arg, message, hint, node string) {
-		for _, action := range []Action{Start, "neighbours", Queued, Wait, Fail} {
+		for _, action := range []Action{Start, "neighbours", "keep", Queued, Wait, Fail} {
 			in := start()
-			if action == "neighbours" {
+			switch action {
+			case "neighbours":
 				in, action = neighbours(), Start
+			case "keep":
+				in, action = keeps(), Start
 			}
 			in.Action, in.Args, in.Message, in.Hint, in.Node = action, []string{arg}, message, hint, node
 			b, err := Script(in)
@@ -182,6 +193,7 @@ func checkLine(t *testing.T, line string) {
 		"imgselect",
 		":kthere",
 		":ithere",
+		"shim",
 		":ask",
 		":failed":
 	default:

@@ -45,7 +45,7 @@ func (f *storm) wantK(n *node) {
 	case admit.Place == 0:
 		f.admitNode(n)
 	case admit.Hold > 0:
-		s.queue.Hold(f.moment(), n.mac())
+		s.queue.Hold(f.moment(), n.mac(), admit.Hold)
 		f.at(f.now+admit.Hold, script, n.id, 0)
 		s.call(f)
 	default:

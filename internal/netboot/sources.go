@@ -1,0 +1,176 @@
+package netboot
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"time"
+
+	"pando/internal/fleet"
+)
+
+// How Sources treats a running node.
+const (
+	// sourceLoads is how many machines are sent to a node at the same time. One at full rate passes kernel+initrd on
+	// sooner than two that share its link.
+	sourceLoads = 1
+	// A node that failed sourceFailures times in a row is not named for sourceRest.
+	sourceFailures = 2
+	sourceRest     = time.Minute
+)
+
+// Objects names kernel and initramfs of a boot: object ids of 64 hex digits.
+type Objects struct{ Kernel, Initramfs string }
+
+// Source is a running node that has kernel and initramfs of its boot as a file, and serves them.
+type Source struct {
+	MAC     fleet.MAC
+	Node    string // its name
+	Address netip.AddrPort
+	Prefix  int    // length of its subnet's prefix; 0: not known
+	Place   string // rack or switch; "": not declared
+	Objects Objects
+}
+
+// Base is the base URL under which the node serves its objects.
+func (s Source) Base() string { return "http://" + s.Address.String() }
+
+// Machine is one that is about to load kernel and initramfs.
+type Machine struct {
+	MAC     fleet.MAC
+	Address netip.Addr
+	Place   string // rack or switch; "": not declared
+	Local   bool   // only from its place or subnet
+	Objects Objects
+}
+
+// Sources decides which running nodes send kernel and initramfs to which machines. The caller passes the time, which
+// must not go back. Sources is not safe for concurrent use.
+type Sources struct {
+	nodes map[fleet.MAC]*sourceState
+	at    map[fleet.MAC]*sourceState // the node that a machine was sent to
+}
+
+type sourceState struct {
+	Source
+	loads  map[fleet.MAC]time.Time // machines that were sent to it, and when
+	failed int                     // loads that failed in a row
+	rests  time.Time               // it is not named before
+	used   time.Time               // when a machine was last sent to it
+}
+
+// NewSources returns an empty set.
+func NewSources() *Sources {
+	return &Sources{nodes: map[fleet.MAC]*sourceState{}, at: map[fleet.MAC]*sourceState{}}
+}
+
+// Add records a node that has booted. It replaces what is known of the node.
+func (s *Sources) Add(x Source) {
+	s.Remove(x.MAC)
+	s.nodes[x.MAC] = &sourceState{Source: x, loads: map[fleet.MAC]time.Time{}}
+}
+
+// Remove records that a node does not run any more.
+func (s *Sources) Remove(mac fleet.MAC) {
+	if n := s.nodes[mac]; n != nil {
+		for m := range n.loads {
+			delete(s.at, m)
+		}
+		delete(s.nodes, mac)
+	}
+}
+
+// Count returns how many nodes have these objects.
+func (s *Sources) Count(o Objects) (n int) {
+	for _, x := range s.nodes {
+		if x.Objects == o {
+			n++
+		}
+	}
+	return n
+}
+
+// Pick returns the nodes that a machine is to load from, the best first; none if all are busy. The first one's place
+// is taken until Done, or until the load takes too long. A machine that asks again keeps its place.
+func (s *Sources) Pick(now time.Time, l Machine) []Source {
+	var found []*sourceState
+	for _, n := range s.nodes {
+		s.expire(now, n)
+		if n.Objects == l.Objects && n.MAC != l.MAC && !now.Before(n.rests) && (!l.Local || n.near(l) > 0) {
+			found = append(found, n)
+		}
+	}
+	mine := s.at[l.MAC]
+	slices.SortFunc(found, func(a, b *sourceState) int {
+		return cmp.Or(-cmpBool(a == mine, b == mine), cmp.Compare(len(a.loads), len(b.loads)),
+			cmp.Compare(b.near(l), a.near(l)), a.used.Compare(b.used), fleet.CompareNames(a.Node, b.Node))
+	})
+	if len(found) == 0 || found[0] != mine && len(found[0].loads) >= sourceLoads {
+		return nil
+	}
+	if mine != nil && mine != found[0] {
+		delete(mine.loads, l.MAC)
+	}
+	first := found[0]
+	first.loads[l.MAC], first.used, s.at[l.MAC] = now, now, first
+	var out []Source
+	for _, n := range found[:min(len(found), MaxNeighbours)] {
+		out = append(out, n.Source)
+	}
+	return out
+}
+
+func cmpBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
+
+// near is 2 for a machine of the node's place, 1 for one of its subnet, else 0.
+func (n *sourceState) near(l Machine) int {
+	if n.Place != "" && n.Place == l.Place {
+		return 2
+	}
+	if subnet, err := n.Address.Addr().Prefix(n.Prefix); err == nil && n.Prefix > 0 && subnet.Contains(l.Address) {
+		return 1
+	}
+	return 0
+}
+
+// expire frees the places of machines that took too long: they were switched off, or a node sends very slowly.
+func (s *Sources) expire(now time.Time, n *sourceState) {
+	for mac, since := range n.loads {
+		if now.Sub(since) > longest {
+			delete(n.loads, mac)
+			delete(s.at, mac)
+			n.fail(now)
+		}
+	}
+}
+
+func (n *sourceState) fail(now time.Time) {
+	if n.failed++; n.failed >= sourceFailures {
+		n.failed, n.rests = 0, now.Add(sourceRest)
+	}
+}
+
+// Done records that a machine has loaded: from is the node that delivered, failed are those that did not. A zero MAC
+// means no node.
+func (s *Sources) Done(now time.Time, machine, from fleet.MAC, failed ...fleet.MAC) {
+	if n := s.at[machine]; n != nil {
+		delete(n.loads, machine)
+		delete(s.at, machine)
+	}
+	for _, mac := range failed {
+		if n := s.nodes[mac]; n != nil {
+			n.fail(now)
+		}
+	}
+	if n := s.nodes[from]; n != nil && !slices.Contains(failed, from) {
+		n.failed = 0
+	}
+}
