@@ -30,9 +30,22 @@ type BootConfig struct {
 
 	TPM bool `json:"tpm,omitempty"` // the node should prove by its TPM which machine it is
 
+	// KernelFile has the objects that follow each other in the file KernelPath, which the node serves to other
+	// machines; empty: there is no such file.
+	KernelFile []KernelObject `json:"kernel_file,omitempty"`
+
 	// Medium is set if kernel+initrd come from a boot medium and were not made for one boot. It is the version whose
 	// kernel and drivers these are. Boot, MAC and Token are then empty, and the node requests them with Begin.
 	Medium fleet.Digest `json:"medium,omitempty"`
+}
+
+// KernelPath is where the boot loader leaves that file in the initramfs.
+const KernelPath = "pando/kernel"
+
+// KernelObject is a kernel or an initramfs without the trust archive, as other machines load it.
+type KernelObject struct {
+	Object string `json:"object"` // its SHA-256, 64 hex digits
+	Size   int64  `json:"size"`
 }
 
 // BeginRequest requests a boot's id and token for a machine that was started from a boot medium. POST /v1/node/begin,

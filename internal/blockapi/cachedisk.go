@@ -4,6 +4,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"pando/internal/chunk"
 )
 
 // CacheDisk is a cache on a disk, as init passes it to the daemons. They get an open descriptor, because the
@@ -15,13 +17,29 @@ type CacheDisk struct {
 	File     *os.File `json:"-"`
 }
 
-// Files returns the descriptors of disks that a daemon with this configuration inherits.
+// KernelFile is the file with the kernel and the initramfs that the node was started with. The daemon serves them to
+// machines that boot. It does not verify them: who loads them does.
+type KernelFile struct {
+	Objects []KernelObject `json:"objects"` // in the order of the file, without gaps
+	File    *os.File       `json:"-"`
+}
+
+// KernelObject is a part of a KernelFile.
+type KernelObject struct {
+	ID   chunk.ID `json:"id"`
+	Size int64    `json:"size"`
+}
+
+// Files returns the descriptors of files that a daemon with this configuration inherits.
 func (c Config) Files() (out []*os.File) {
 	if c.Disk != nil {
 		out = append(out, c.Disk.File)
 	}
 	if c.Pending != nil {
 		out = append(out, c.Pending.File)
+	}
+	if c.Kernel != nil {
+		out = append(out, c.Kernel.File)
 	}
 	return out
 }
@@ -38,5 +56,8 @@ func (c *Config) TakeFiles(fd int) {
 	}
 	if c.Pending != nil {
 		c.Pending.File = take(PendingName)
+	}
+	if c.Kernel != nil {
+		c.Kernel.File = take("kernel")
 	}
 }

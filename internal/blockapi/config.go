@@ -65,6 +65,8 @@ type Config struct {
 	Device    int          `json:"device"`              // 0 for /dev/nbd0
 	Network   link.Network `json:"network"`             // maintained by the daemon; Interface 0: not maintained
 
+	Kernel *KernelFile `json:"kernel,omitempty"` // what other machines load from this node; nil: nothing
+
 	RAM     int64        `json:"ram,omitempty"`  // bytes of compressed objects that are kept in memory; 0: none
 	Disk    *CacheDisk   `json:"disk,omitempty"` // objects kept on a disk; nil: none
 	Pending *PendingDisk `json:"late,omitempty"` // in place of Disk while init looks for it; nil: it does not

@@ -13,6 +13,7 @@ import (
 	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/identity"
+	"pando/internal/netboot"
 	"pando/internal/registry"
 	"pando/internal/trace"
 )
@@ -68,12 +69,24 @@ type Entry struct {
 	Told    bool          // its boot loader was told the address of its script
 	Queued  time.Time     // when the machine was last told to wait for a slot
 	offers  int           // offers of its boot file in a row that the machine did not take
+	Load    Load          // what its script names, if its loader verifies digests
 	Token   string        // token in the initramfs that was sent, while the machine may request it again
 	knocked time.Time     // time of the first packet that may belong to the next boot, while the machine seems to run
 	next    []trace.Event // events since knocked; they belong to the next boot if there is one
 	sent    time.Time     // when the whole initramfs was sent; requests long after belong to another boot
 	last    uint64        // place in the queue of the last event that is written after its reply
 	ended   string        // why the boot before ended, for this boot's timeline; "": not reported
+}
+
+// Load is what a script names that makes a machine verify kernel and initramfs. The zero value: it does not.
+type Load struct {
+	Objects       netboot.Objects
+	KernelSize    int64
+	InitramfsSize int64
+	Keep          bool             // the node gets both objects as a file
+	Neighbours    []netboot.Source // in the order of the script
+	Began         time.Time        // when the script was sent
+	Reported      bool             // the machine reported where they came from
 }
 
 // Ended stores why a machine's latest boot ended, as the machine reported it, for the timeline of the next boot.

@@ -120,6 +120,25 @@ func (p PeerPolicy) Effective() PeerPolicy {
 	return p
 }
 
+// KernelSource says who sends kernel and initramfs to nodes.
+type KernelSource string
+
+// The kernel sources.
+const (
+	// FromNeighbours is nodes that have booted with the same kernel and initramfs, then servers. The boot loader must
+	// verify digests; others load from servers.
+	FromNeighbours KernelSource = "neighbours"
+	FromServers    KernelSource = "servers"
+)
+
+// Effective returns k, or the default if it is empty.
+func (k KernelSource) Effective() KernelSource {
+	if k == "" {
+		return FromNeighbours
+	}
+	return k
+}
+
 // Labels that give a node's place. The first one that the node has counts.
 const (
 	LabelRack   = "rack"

@@ -17,7 +17,8 @@ type Settings struct {
 	RebootAfter    *time.Duration `json:"reboot_after,omitempty"`    // reboots a stuck boot; negative: never
 	WriteLimit     *string        `json:"write_limit,omitempty"`     // size= of the overlay's tmpfs
 	Peers          *PeerPolicy    `json:"peers,omitempty"`
-	Cache          *CachePolicy   `json:"cache,omitempty"` // what nodes keep of fetched objects
+	KernelFrom     *KernelSource  `json:"kernel_from,omitempty"` // who sends kernel and initramfs
+	Cache          *CachePolicy   `json:"cache,omitempty"`       // what nodes keep of fetched objects
 	CacheSize      *int64         `json:"cache_size,omitempty"`
 	Offline        *bool          `json:"offline,omitempty"` // boots from its own disk if no server answers
 	Secrets        *SecretPolicy  `json:"secrets,omitempty"` // what a boot must prove before it gets secrets
@@ -84,6 +85,13 @@ var settingTable = []Setting{
 		Values: []string{string(PeersOn), string(PeersOff), string(PeersRack)},
 		Usage:  "whether nodes give each other what they have: on, off, or rack for those of the same place only",
 		slot:   func(s *Settings) slot { return textSlot(&s.Peers) },
+	},
+	{
+		Key: "kernel_from", Flag: "kernel-from", Kind: KindText, Default: string(FromNeighbours),
+		Values: []string{string(FromNeighbours), string(FromServers)},
+		Usage: "who sends kernel and initramfs: neighbours (nodes that have booted with them, where the boot loader " +
+			"verifies digests) or servers",
+		slot: func(s *Settings) slot { return textSlot(&s.KernelFrom) },
 	},
 	{
 		Key: SettingCache, Flag: "cache", Kind: KindText, Default: string(CacheNone),

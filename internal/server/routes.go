@@ -37,6 +37,15 @@ func (s *Server) serveBoot(w http.ResponseWriter, r *http.Request) error {
 			return s.booter.ServeInitramfs(w, r, fleet.BootID(first))
 		})(w, r)
 	}
+	for name, serve := range map[string]func(http.ResponseWriter, *http.Request, fleet.BootID) error{
+		"trust": s.booter.ServeTrust, "head": s.booter.ServeHead, "sources": s.booter.ServeSources,
+	} {
+		if second == name {
+			return s.booter.Refusals(trace.Initramfs, func(w http.ResponseWriter, r *http.Request) error {
+				return serve(w, r, fleet.BootID(first))
+			})(w, r)
+		}
+	}
 	return api.NewError(api.NotFound, "no such file", "")
 }
 

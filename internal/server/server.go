@@ -376,7 +376,7 @@ func (s *Server) wireBoot() {
 		NodeAuth: s.nodeAuth,
 		Boots:    s.boots, Discovery: s.discovery, Admission: s.admission, Keys: s.keys, Configs: s.configs,
 		Programs: s.agents,
-		Disks:    s.disks, BootFiles: s.loaders, Packs: s.packs, Recordings: s.recordings, Journals: s.journals,
+		Disks:    s.disks, Shared: initrd.NewShared(s.store), BootFiles: s.loaders, Packs: s.packs, Recordings: s.recordings, Journals: s.journals,
 		StateFiles:   s.state.Files,
 		ConsoleFiles: func(at netip.Addr) []fleet.File { return logs.ConsoleFiles(at, s.netconsolePort()) },
 		Stores:       s.places, Servers: s.cfg.Servers, GivesAddresses: s.givesAddresses, DHCPOff: s.dhcpOff,

@@ -47,6 +47,13 @@ const AttrOff = "off"
 // AttrScriptAt is the attribute of an event that reports that iPXE runs and was told where its script is: the URL.
 const AttrScriptAt = "script_at"
 
+// AttrKernelPort is the attribute of an event by which a node says at which port it serves the kernel and the initramfs
+// of its boot to other machines.
+const AttrKernelPort = "kernel_port"
+
+// AttrPrefix is the attribute of the same event with the length of the prefix of the node's subnet.
+const AttrPrefix = "prefix"
+
 // AttrArgs is the attribute of the end of stage Script that has the kernel arguments of the boot.
 const AttrArgs = "args"
 

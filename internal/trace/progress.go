@@ -30,6 +30,9 @@ func (s State) Runs() bool { return s == Up || s == Degraded }
 // their source.
 const SourceK = "k"
 
+// SourceNeighbour is the source of kernel and initramfs that other nodes sent.
+const SourceNeighbour = "k-neighbour"
+
 // Progress is the summary of one boot, updated by each of its events. The zero value is a boot without events.
 type Progress struct {
 	State   State            `json:"state"`
@@ -189,7 +192,7 @@ func (p *Progress) count(e Event) {
 		if p.Bytes == nil {
 			p.Bytes = make(map[string]int64)
 		}
-		if source == SourceK {
+		if source == SourceK || source == SourceNeighbour {
 			p.Bytes[source] += n
 			continue
 		}

@@ -38,6 +38,10 @@ func (d *rootDevice) attachDevice(ctx context.Context, s *Session, v *Verified, 
 	if config.Swarm != nil {
 		config.Manifest, config.Signature = v.Bytes, v.Signature
 	}
+	d.serveKernel(&config)
+	if config.Kernel != nil {
+		defer config.Kernel.File.Close() // the daemons have their own copy
+	}
 	cached := d.useCache(ctx, hardware.Sysfs, s, &config)
 	if config.Pending != nil {
 		defer config.Pending.File.Close() // the daemons have their own copy
@@ -61,6 +65,7 @@ func (d *rootDevice) attachDevice(ctx context.Context, s *Session, v *Verified, 
 		blockapi.ShortenTimeout(d.at.device)
 	}
 	blockapi.ReadLittleAhead(d.at.device)
+	d.tellKernel(config, lease)
 	return fmt.Sprintf("%s, %d MB%s", d.at.node(), r.Size/1e6, cached), nil
 }
 

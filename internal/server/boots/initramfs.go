@@ -88,6 +88,50 @@ func (s *tokens) initramfs(r *http.Request, c *bootlog.Entry) (content *initrd.J
 	if err != nil {
 		return nil, false, err
 	}
+	trust, drivers, fresh, err := s.trust(r, c, group, m)
+	if err != nil {
+		return nil, false, err
+	}
+	content, err = initrd.Join(s.store, trust, drivers, s.diskDriversOf(r.Context(), c, group, m), agent)
+	return content, fresh, err
+}
+
+// ServeTrust answers GET /boot/<boot id>/trust: the trust cpio of a boot that verifies what it loads.
+func (s *tokens) ServeTrust(w http.ResponseWriter, r *http.Request, id fleet.BootID) error {
+	c, err := s.boots.ByID(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	defer c.Unlock()
+	if err := s.mayHaveToken(r, c); err != nil {
+		return err
+	}
+	_, group, err := s.planner.Member(r.Context(), c.MAC)
+	if err != nil {
+		return err
+	}
+	m, err := s.versions.Bootable(c.Boot.Version)
+	if err != nil {
+		return err
+	}
+	trust, _, _, err := s.trust(r, c, group, m)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Content-Length", fmt.Sprint(len(trust)))
+	_, _ = w.Write(trust) // if this fails, the machine has closed the connection
+	return nil
+}
+
+// trust returns a boot's trust cpio, and the drivers of its list. It makes a token unless one is being sent. The
+// caller holds the boot's lock.
+func (s *tokens) trust(
+	r *http.Request,
+	c *bootlog.Entry,
+	group fleet.Group,
+	m image.Manifest,
+) (trust []byte, drivers []image.Driver, fresh bool, err error) {
 	token := c.Token
 	if r.Method == http.MethodHead && token == "" {
 		token = identity.NewToken() // only its length counts
@@ -97,19 +141,20 @@ func (s *tokens) initramfs(r *http.Request, c *bootlog.Entry) (content *initrd.J
 			b.Token, b.TokenMade = registry.HashSecret(token), s.now()
 		})
 		if err != nil {
-			return nil, false, err
+			return nil, nil, false, err
 		}
 		c.Token = token
 	}
 	drivers, short := driversOf(m, c.Boot)
 	cfg := s.bootConfig(c, group, token, httpapi.LocalAddr(r))
 	cfg.ShortDrivers, cfg.TPM = short, fleet.ValueOf(group.Secrets).Kind() == fleet.SecretsTPM
-	trust, err := initramfs.TrustCPIO(cfg)
-	if err != nil {
-		return nil, false, err
+	if l := c.Load; l.Keep {
+		cfg.KernelFile = []api.KernelObject{
+			{Object: l.Objects.Kernel, Size: l.KernelSize}, {Object: l.Objects.Initramfs, Size: l.InitramfsSize},
+		}
 	}
-	content, err = initrd.Join(s.store, trust, drivers, s.diskDriversOf(r.Context(), c, group, m), agent)
-	return content, fresh, err
+	trust, err = initramfs.TrustCPIO(cfg)
+	return trust, drivers, fresh, err
 }
 
 // mayHaveToken returns an error unless the requester is the machine that this boot's script was sent to.

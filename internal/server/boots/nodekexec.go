@@ -86,7 +86,11 @@ func (s *nextBoots) nextBoot(
 	c.Begin(s.now())
 	c.Boot.Node, c.Boot.Firmware = node.Name, string(fleet.MethodKexec)
 	from := httpapi.RemoteAddr(r)
-	in, err := s.scripts.start(ctx, c, netboot.ScriptInput{MAC: c.MAC}, p, netboot.Query{MAC: c.MAC}, from)
+	drivers, err := s.scripts.driversFor(ctx, c, p, netboot.Query{MAC: c.MAC})
+	if err != nil {
+		return next, nil, nil, err
+	}
+	in, err := s.scripts.start(ctx, c, netboot.ScriptInput{MAC: c.MAC}, p, drivers, from, bootlog.Load{})
 	if err != nil {
 		return next, nil, nil, err
 	}

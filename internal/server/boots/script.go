@@ -40,6 +40,7 @@ type scripts struct {
 	ports     *endpoint.Ports
 	addresses *addresses
 	refuser   *refuser
+	verified  *verifiedLoads
 
 	now func() time.Time
 	log *slog.Logger
@@ -132,17 +133,47 @@ func (s *scripts) script(
 	if m.Node.State != fleet.Adopted {
 		return s.waits(ctx, c, in, m, from)
 	}
+	if q.Digests == netboot.Untried {
+		in.Action = netboot.Probe
+		return in, nil
+	}
 	p, err := s.planner.Plan(ctx, m.Node, q.Hardware())
 	if err != nil {
 		return s.cannot(ctx, c, in, err)
 	}
-	if answer := s.admission.Request(c.MAC); answer.Place > 0 {
+	drivers, err := s.driversFor(ctx, c, p, q)
+	if err != nil {
+		return in, err
+	}
+	var load bootlog.Load
+	if verifies(q, p.Group) {
+		if load, err = s.verified.objects(ctx, p, drivers.list, q.Platform == "efi"); err != nil {
+			return s.cannot(ctx, c, in, err)
+		}
+	}
+	answer, neighbours := s.request(c, p, from, load)
+	if answer.Place > 0 {
 		if !hold {
 			answer.Hold, answer.Sleep = 0, 0
 		}
 		return s.queued(ctx, c, in, answer, from)
 	}
-	return s.start(ctx, c, in, p, q, from)
+	load.Neighbours = neighbours
+	return s.start(ctx, c, in, p, drivers, from, load)
+}
+
+// request requests admission to the load of kernel and initramfs, from the server or from nodes.
+func (s *scripts) request(
+	c *bootlog.Entry,
+	p bootplan.Plan,
+	from netip.Addr,
+	l bootlog.Load,
+) (netboot.Admission, []netboot.Source) {
+	s.admission.RemoveSource(c.MAC) // it is booting
+	if l.Objects.Initramfs == "" {
+		return s.admission.Request(c.MAC), nil
+	}
+	return s.admission.Load(machineOf(c, p, from, l))
 }
 
 // admit returns the node of a machine that requests its script. The node was known, or is discovered or adopted now.
@@ -172,20 +203,21 @@ func (s *scripts) start(
 	c *bootlog.Entry,
 	in netboot.ScriptInput,
 	p bootplan.Plan,
-	q netboot.Query,
+	drivers driverChoice,
 	from netip.Addr,
+	load bootlog.Load,
 ) (netboot.ScriptInput, error) {
-	drivers, err := s.driversFor(ctx, c, p, q)
-	if err != nil {
-		return in, err
-	}
 	if p.Group.WantsDisks() {
 		s.disks.Prepare(p.Version, p.Manifest) // the initramfs is requested after the kernel, some seconds from now
 	}
 	in.Action, in.Node, in.Image, in.Version = netboot.Start, p.Node.Name, p.Image, p.Version
 	in.Kernel, in.Args = p.Manifest.Kernel.Object.Name(), p.KernelArgs()
+	in.Initramfs, in.Keep = load.Objects.Initramfs, load.Keep
+	for _, n := range load.Neighbours {
+		in.Neighbours = append(in.Neighbours, n.Base())
+	}
 	began := s.now()
-	err = s.boots.Save(ctx, c, func(b *registry.Boot) {
+	err := s.boots.Save(ctx, c, func(b *registry.Boot) {
 		addList(b, drivers.list)
 		b.Node, b.Addr, b.Scripted, b.Image, b.Version = p.Node.Name, from, began, p.Image, p.Version
 		b.Token, b.TokenMade = registry.Hash{}, time.Time{} // that token was in an initramfs that did not arrive
@@ -194,7 +226,7 @@ func (s *scripts) start(
 		return in, err
 	}
 	in.Boot = c.Boot.ID
-	c.Kernel, c.Token, c.Failure = in.Kernel, "", ""
+	c.Kernel, c.Token, c.Failure, c.Load = in.Kernel, "", "", load
 	if c.DHCP == trace.Begin {
 		s.boots.DHCPDone(c, from)
 	}

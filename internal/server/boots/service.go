@@ -10,6 +10,7 @@ import (
 	"pando/internal/admission"
 	"pando/internal/bootlog"
 	"pando/internal/bootplan"
+	"pando/internal/chunk"
 	"pando/internal/discovery"
 	"pando/internal/endpoint"
 	"pando/internal/fleet"
@@ -63,6 +64,7 @@ type Config struct {
 	Configs   *nodeconfig.Renderer
 	Programs  initrd.Programs
 	Disks     *initrd.DiskDrivers
+	Shared    *initrd.Shared
 	BootFiles bootFiles
 
 	Packs      packSource
@@ -96,6 +98,7 @@ type Service struct {
 	*loaders
 	*tokens
 	*scripts
+	*verifiedLoads
 	*registrar
 	*nextBoots
 	*mediumBoots
@@ -120,12 +123,17 @@ func New(c Config) *Service {
 		boots: c.Boots, planner: c.Planner, versions: c.Versions, store: c.Store, programs: c.Programs, disks: c.Disks,
 		ports: c.Ports, keys: c.Keys, sender: send, release: c.Release, now: c.Now,
 	}
+	verified := &verifiedLoads{
+		boots: c.Boots, store: c.Store, shared: c.Shared, programs: c.Programs, disks: c.Disks, admission: c.Admission,
+		members: c.Planner, now: c.Now, log: c.Log, reads: map[chunk.ID]bool{},
+	}
 	script := &scripts{
 		registry: c.Registry, boots: c.Boots, planner: c.Planner, discovery: c.Discovery, admission: c.Admission,
-		disks: c.Disks, ports: c.Ports, addresses: a, refuser: refuse, now: c.Now, log: c.Log,
+		disks: c.Disks, ports: c.Ports, addresses: a, refuser: refuse, verified: verified, now: c.Now, log: c.Log,
 	}
 	return &Service{
 		addresses: a, assigner: assign, sender: send, refuser: refuse, packets: p, tokens: t, scripts: script,
+		verifiedLoads: verified,
 		loaders: &loaders{
 			files: c.BootFiles, registry: c.Registry, boots: c.Boots, ports: c.Ports, packets: p, sender: send,
 		},

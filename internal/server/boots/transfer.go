@@ -132,24 +132,34 @@ func (s *sender) sendK(
 	return nil
 }
 
-// SendKernel returns the function that sends the kernel to a machine, nil if the object is not the kernel that its
-// script names.
+// SendKernel returns the function that sends kernel or initramfs to a machine, nil if the object is none that its script
+// names.
 func (s *sender) SendKernel(
 	machine netip.Addr,
 	id chunk.ID,
 ) func(http.ResponseWriter, *http.Request, io.ReadSeeker) error {
 	c := s.boots.At(machine)
-	if c == nil || !isKernel(c, id) {
+	if c == nil {
+		return nil
+	}
+	stage := stageOf(c, id)
+	if stage == "" {
 		return nil
 	}
 	return func(w http.ResponseWriter, r *http.Request, f io.ReadSeeker) error {
-		return s.sendK(w, r, c, trace.Kernel, f)
+		return s.sendK(w, r, c, stage, f)
 	}
 }
 
-// isKernel reports whether an object is the kernel that the machine's script names.
-func isKernel(c *bootlog.Entry, id chunk.ID) bool {
+// stageOf returns the stage in which a machine loads an object that its script names, "" for other objects.
+func stageOf(c *bootlog.Entry, id chunk.ID) trace.Stage {
 	c.Lock()
 	defer c.Unlock()
-	return c.Kernel == id.Name()
+	switch id.Name() {
+	case c.Kernel:
+		return trace.Kernel
+	case c.Load.Objects.Initramfs:
+		return trace.Initramfs
+	}
+	return ""
 }

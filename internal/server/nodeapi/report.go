@@ -77,6 +77,9 @@ func (s *Service) Events(w http.ResponseWriter, r *http.Request) error {
 			}
 		}
 	}
+	if !b.Session.IsZero() {
+		s.boot.SawEvents(r.Context(), b, events)
+	}
 	goesDown := func(e trace.Event) bool { return e.Stage == trace.Shutdown }
 	if !b.Session.IsZero() && slices.ContainsFunc(events, goesDown) {
 		s.lastSeen.Left(b.MAC)

@@ -16,6 +16,7 @@ import (
 	"pando/internal/nodecommand"
 	"pando/internal/nodeconfig"
 	"pando/internal/registry"
+	"pando/internal/trace"
 )
 
 // Booter answers machines that boot. Running nodes get some replies in the same form.
@@ -27,6 +28,8 @@ type Booter interface {
 		at netip.Addr) (bytes, signature []byte, err error)
 	// Extensions returns the extensions to mount over a version, and errors for those that cannot be.
 	Extensions(ctx context.Context, g fleet.Group, base fleet.Digest) ([]fleet.Extension, []error, error)
+	// SawEvents takes events of a boot: its node may serve kernel and initramfs to others from now on, or no more.
+	SawEvents(ctx context.Context, b registry.Boot, events []trace.Event)
 }
 
 // packSource chooses the boot pack of a node.

@@ -39,6 +39,8 @@ type Kernels interface {
 	// SendKernel returns a function that sends the kernel to a machine and records that as a stage of its boot. It
 	// returns nil if the object is not the kernel of the machine's boot script, or if it is being sent already.
 	SendKernel(machine netip.Addr, id chunk.ID) func(http.ResponseWriter, *http.Request, io.ReadSeeker) error
+	// OpenInitramfs opens an initramfs that many boots share, which is not in the store; nil: the object is none.
+	OpenInitramfs(id chunk.ID) (io.ReadSeekCloser, error)
 }
 
 // HandlerOptions are what a Handler needs.
@@ -64,6 +66,9 @@ func (s *Handler) ServeObject(w http.ResponseWriter, r *http.Request) error {
 	var kernel func(http.ResponseWriter, *http.Request, io.ReadSeeker) error
 	if r.Method == http.MethodGet {
 		kernel = s.kernels.SendKernel(httpapi.RemoteAddr(r), id)
+	}
+	if f, err := s.kernels.OpenInitramfs(id); f != nil || err != nil {
+		return s.sendInitramfs(w, r, id, f, kernel, err)
 	}
 	again := r.Header.Get("Cache-Control") != "" // the node received wrong bytes, or none
 	if again {
@@ -107,6 +112,30 @@ func (s *Handler) ServeObject(w http.ResponseWriter, r *http.Request) error {
 	if http.NewResponseController(w).Flush() == nil {
 		sockopt.Drain(r.Context(), sendTime)
 	}
+	return nil
+}
+
+// sendInitramfs sends an initramfs that many boots share; kernel as in Kernels.
+func (s *Handler) sendInitramfs(
+	w http.ResponseWriter,
+	r *http.Request,
+	id chunk.ID,
+	f io.ReadSeekCloser,
+	kernel func(http.ResponseWriter, *http.Request, io.ReadSeeker) error,
+	err error,
+) error {
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	h := w.Header()
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Cache-Control", forEver)
+	h.Set("ETag", `"`+id.Name()+`"`)
+	if kernel != nil {
+		return kernel(w, r, f)
+	}
+	http.ServeContent(w, r, "", time.Time{}, f)
 	return nil
 }
 

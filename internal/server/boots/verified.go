@@ -1,0 +1,237 @@
+package boots
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"sync"
+	"time"
+
+	"pando/internal/admission"
+	"pando/internal/api"
+	"pando/internal/bootlog"
+	"pando/internal/bootplan"
+	"pando/internal/build/initramfs"
+	"pando/internal/chunk"
+	"pando/internal/fleet"
+	"pando/internal/httpapi"
+	"pando/internal/initrd"
+	"pando/internal/netboot"
+	"pando/internal/registry"
+	"pando/internal/store"
+	"pando/internal/trace"
+)
+
+// verifiedLoads lets machines load kernel and initramfs from nodes that have booted with them. It is for machines whose
+// loader verifies digests.
+type verifiedLoads struct {
+	boots     *bootlog.Boots
+	store     *store.Dir
+	shared    *initrd.Shared
+	programs  initrd.Programs
+	disks     *initrd.DiskDrivers
+	admission *admission.Queue
+	members   members
+	now       func() time.Time
+	log       *slog.Logger
+
+	mu    sync.Mutex
+	reads map[chunk.ID]bool // kernels, and whether they read initrd= arguments
+}
+
+// members knows the adopted nodes.
+type members interface {
+	Member(ctx context.Context, mac fleet.MAC) (fleet.Node, fleet.Group, error)
+}
+
+// verifies reports whether a machine is to verify what it loads.
+func verifies(q netboot.Query, g fleet.Group) bool {
+	return q.Digests == netboot.Has && fleet.ValueOf(g.KernelFrom).Effective() == fleet.FromNeighbours
+}
+
+// objects returns what a boot of a plan loads. The boot's list of drivers is drivers; its lock is held.
+func (s *verifiedLoads) objects(
+	ctx context.Context,
+	p bootplan.Plan,
+	drivers string,
+	efi bool,
+) (bootlog.Load, error) {
+	m := p.Manifest
+	agent, err := s.programs.Get(ctx, m.Architecture)
+	if err != nil {
+		return bootlog.Load{}, err
+	}
+	var disks []byte
+	if p.Group.WantsDisks() {
+		if disks, err = s.disks.Get(ctx, p.Version, m); err != nil {
+			return bootlog.Load{}, nil // the boot goes on without these drivers, from the server alone
+		}
+	}
+	list, _ := driversOf(m, registry.Boot{Drivers: []string{drivers}})
+	id, err := s.shared.Of(m.Kernel.Size, list, disks, agent)
+	if err != nil {
+		return bootlog.Load{}, err
+	}
+	keep := false
+	if efi && fleet.ValueOf(p.Group.Peers).Effective() != fleet.PeersOff {
+		if keep, err = s.readsArgs(m.Kernel.Object); err != nil {
+			return bootlog.Load{}, err
+		}
+	}
+	return bootlog.Load{
+		Objects:    netboot.Objects{Kernel: m.Kernel.Object.Name(), Initramfs: id.Object},
+		KernelSize: m.Kernel.Size, InitramfsSize: id.Size, Keep: keep, Began: s.now(),
+	}, nil
+}
+
+// readsArgs reports whether a kernel reads initrd= arguments.
+func (s *verifiedLoads) readsArgs(kernel chunk.ID) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if reads, ok := s.reads[kernel]; ok {
+		return reads, nil
+	}
+	f, err := s.store.Open(kernel)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	reads, err := netboot.ReadsInitrdArgs(f)
+	if err == nil {
+		s.reads[kernel] = reads
+	}
+	return reads, err
+}
+
+// machine returns what the admission needs to know of a machine.
+func machineOf(c *bootlog.Entry, p bootplan.Plan, from netip.Addr, l bootlog.Load) netboot.Machine {
+	return netboot.Machine{
+		MAC: c.MAC, Address: from, Place: p.Node.Place(), Objects: l.Objects,
+		Local: fleet.ValueOf(p.Group.Peers).Effective() == fleet.PeersRack,
+	}
+}
+
+// OpenInitramfs opens a shared initramfs; nil: the object is none.
+func (s *verifiedLoads) OpenInitramfs(id chunk.ID) (io.ReadSeekCloser, error) {
+	f, err := s.shared.Open(id.Name())
+	if f == nil || err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// ServeHead answers GET /boot/<boot id>/head: the header of the file with kernel and initramfs that the node gets.
+func (s *verifiedLoads) ServeHead(w http.ResponseWriter, r *http.Request, id fleet.BootID) error {
+	c, err := s.boots.ByID(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	defer c.Unlock()
+	head := initramfs.Head(c.Load.KernelSize + c.Load.InitramfsSize)
+	if !c.Load.Keep || head == nil {
+		return api.NewError(api.NotFound, fmt.Sprintf("the script of boot %s names no such file", id), "")
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(len(head)))
+	_, _ = w.Write(head) // if this fails, the machine has closed the connection
+	return nil
+}
+
+// ServeSources answers GET /boot/<boot id>/sources: the machine reports where its kernel and initramfs came from.
+func (s *verifiedLoads) ServeSources(w http.ResponseWriter, r *http.Request, id fleet.BootID) error {
+	c, err := s.boots.ByID(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	defer c.Unlock()
+	if c.Boot.Addr != httpapi.RemoteAddr(r) {
+		return api.NewError(api.Unauthorized, fmt.Sprintf("boot %s belongs to another address", id), "")
+	}
+	report, err := netboot.ParseSources(r.URL.Query(), len(c.Load.Neighbours))
+	if err != nil {
+		return api.NewError(api.BadRequest, err.Error(), "")
+	}
+	if !c.Load.Reported {
+		s.record(c, report)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// record writes a report to the timeline, and tells the queue who failed. The boot's lock is held.
+func (s *verifiedLoads) record(c *bootlog.Entry, r netboot.SourceReport) {
+	c.Load.Reported = true
+	l := c.Load
+	var failed []fleet.MAC
+	for _, x := range r.Refused {
+		n := l.Neighbours[x.Neighbour]
+		failed = append(failed, n.MAC)
+		stage, what := trace.Initramfs, "the initramfs"
+		if x.Kernel {
+			stage, what = trace.Kernel, "the kernel"
+		}
+		s.boots.NoteBehind(c, stage, fmt.Sprintf("node %s (%s) did not deliver %s", n.Node, n.Address, what),
+			"it may be busy, or gone. If this goes on: pando boot show "+n.Node)
+	}
+	var from fleet.MAC
+	for _, x := range []struct {
+		stage trace.Stage
+		index int
+		size  int64
+	}{{trace.Kernel, r.Kernel, l.KernelSize}, {trace.Initramfs, r.Initramfs, l.InitramfsSize}} {
+		if x.index == netboot.FromServer {
+			continue // the server has recorded it
+		}
+		n := l.Neighbours[x.index]
+		from = n.MAC
+		s.boots.RecordBehind(c,
+			trace.Event{Time: l.Began, Stage: x.stage, Kind: trace.Begin},
+			trace.Event{Stage: x.stage, Kind: trace.End, Message: fmt.Sprintf("from node %s (%s)", n.Node, n.Address),
+				Bytes: map[string]int64{trace.SourceNeighbour: x.size}})
+	}
+	s.admission.Loaded(c.MAC, from, failed...)
+	c.Loaded(s.now())
+}
+
+// SawEvents takes events of a boot. With AttrKernelPort its node says that it serves its kernel and initramfs to other
+// machines; by its shutdown that ends.
+func (s *verifiedLoads) SawEvents(ctx context.Context, b registry.Boot, events []trace.Event) {
+	for _, e := range events {
+		if e.Stage == trace.Shutdown {
+			s.admission.RemoveSource(b.MAC)
+			continue
+		}
+		port, err := strconv.ParseUint(e.Attrs[trace.AttrKernelPort], 10, 16)
+		if err != nil || port == 0 || !b.Addr.IsValid() {
+			continue
+		}
+		prefix, err := strconv.Atoi(e.Attrs[trace.AttrPrefix])
+		if err != nil || prefix < 0 || prefix > b.Addr.BitLen() {
+			prefix = 0
+		}
+		if err := s.serves(ctx, b, netip.AddrPortFrom(b.Addr, uint16(port)), prefix); err != nil {
+			s.log.Warn("node cannot serve kernel and initramfs", "node", b.Node, "err", err)
+		}
+	}
+}
+
+// serves records that a boot's node serves its kernel and initramfs.
+func (s *verifiedLoads) serves(ctx context.Context, b registry.Boot, at netip.AddrPort, prefix int) error {
+	node, _, err := s.members.Member(ctx, b.MAC)
+	if err != nil {
+		return err
+	}
+	c, err := s.boots.ByID(ctx, b.ID)
+	if err != nil {
+		return err
+	}
+	defer c.Unlock()
+	if c.Load.Keep {
+		s.admission.AddSource(netboot.Source{MAC: c.MAC, Node: node.Name, Address: at, Prefix: prefix,
+			Place: node.Place(), Objects: c.Load.Objects})
+	}
+	return nil
+}
