@@ -1,0 +1,36 @@
+package boot
+
+import (
+	"strings"
+	"testing"
+
+	"pando/internal/fleet"
+	"pando/internal/testkit"
+	"pando/internal/trace"
+)
+
+// A machine whose boot loader verifies digests loads kernel and initramfs from a node that has booted with them. It
+// runs the same as if they came from the server, and serves them itself.
+func TestRealBootFromNeighbours(t *testing.T) {
+	needBoot(t)
+	s := newSite(t, "own")
+	var from string
+	for i, name := range []string{"pc001", "pc002"} {
+		n := node{name: name, mac: fleet.MAC{0x52, 0x54, 0, 50, 0, byte(i + 1)}, firmware: testkit.UEFI, group: bookworm}
+		m := s.boot(n)
+		kernel := s.waitEvent(name, m, func(e trace.Event) bool { return e.Stage == trace.Kernel && e.Kind == trace.End })
+		initramfs := s.waitEvent(name, m,
+			func(e trace.Event) bool { return e.Stage == trace.Initramfs && e.Kind == trace.End })
+		for _, e := range []trace.Event{kernel, initramfs} {
+			got, ok := e.Bytes[trace.SourceNeighbour], i == 1
+			if (got > 0) != ok || (e.Bytes[trace.SourceK] > 0) == ok || ok && !strings.Contains(e.Message, from) {
+				t.Errorf("%s: %s %v, %q", name, e.Stage, e.Bytes, e.Message)
+			}
+		}
+		serves := s.waitEvent(name, m, func(e trace.Event) bool { return e.Attrs[trace.AttrKernelPort] != "" })
+		t.Logf("%s: %s; kernel %q %v, initramfs %q %v", name, serves.Message, kernel.Message, kernel.Bytes,
+			initramfs.Message, initramfs.Bytes)
+		s.prove(n, s.shell(n))
+		from = "node pc001"
+	}
+}
