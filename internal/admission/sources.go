@@ -75,6 +75,13 @@ func (t *Queue) Sources(o netboot.Objects) int {
 	return t.sources.Count(o)
 }
 
+// Failed records that nodes did not deliver an object to a machine that goes on loading.
+func (t *Queue) Failed(nodes ...fleet.MAC) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sources.Failed(t.now(), nodes...)
+}
+
 // Loaded records that a machine has loaded: from is the node that delivered, failed are those that did not. A zero MAC
 // means no node.
 func (t *Queue) Loaded(machine, from fleet.MAC, failed ...fleet.MAC) {

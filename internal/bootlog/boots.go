@@ -83,10 +83,10 @@ type Load struct {
 	Objects       netboot.Objects
 	KernelSize    int64
 	InitramfsSize int64
-	Keep          bool             // the node gets both objects as a file
-	Neighbours    []netboot.Source // in the order of the script
-	Began         time.Time        // when the script was sent
-	Reported      bool             // the machine reported where they came from
+	Keep          bool                 // the node gets both objects as a file
+	Neighbours    []netboot.Source     // in the order of the script
+	Began         time.Time            // when the machine began to load the object that comes next
+	Reported      map[trace.Stage]bool // stages of which the machine reported the source
 }
 
 // Ended stores why a machine's latest boot ended, as the machine reported it, for the timeline of the next boot.

@@ -18,11 +18,13 @@ const MaxNeighbours = 4
 // neighbourTimeout is how long a neighbour may stand still in a transfer. iPXE counts it from the last byte.
 const neighbourTimeout = 3 * time.Second
 
-// sumSetting is where a script keeps the digest of the image that came last, and refusedSetting the list of what
-// neighbours did wrong: "k0.i1." says that the first one's kernel and the second one's initramfs were refused.
+// Settings of a script: the digest of the latest image, where it came from ("s": the server), and the neighbours
+// that did not deliver it ("02": the first and the third).
 const (
 	sumSetting     = "sum"
+	fromSetting    = "from"
 	refusedSetting = "refused"
+	badSetting     = "bad" // and the index of a neighbour that did not deliver
 	digestsSetting = "sha256" // Ability
 )
 
@@ -40,7 +42,7 @@ func isObject(id string) bool { return len(id) == 64 && strings.Trim(id, "012345
 
 // part is one of the two objects that a script verifies.
 type part struct {
-	letter string // in reports
+	letter string // in labels and reports
 	image  string // its name in iPXE's list
 	object string
 	args   string // behind the URL; begins with a space, if not empty
@@ -74,7 +76,9 @@ func writeVerified(b *bytes.Buffer, in ScriptInput, line string) error {
 	if len(line) > maxLine {
 		return fmt.Errorf("kernel command line of %s is %d bytes long; Linux takes %d", in.Node, len(line), maxLine)
 	}
-	fmt.Fprintf(b, "clear %s ||\n", refusedSetting)
+	for i := range min(len(in.Neighbours), MaxNeighbours) {
+		fmt.Fprintf(b, "clear %s%d ||\n", badSetting, i)
+	}
 	fmt.Fprintf(b, "initrd --name trust %s/boot/%s/trust || goto failed\n", in.Base, in.Boot)
 	if in.Keep {
 		fmt.Fprintf(b, "initrd --name head %s/boot/%s/head || goto failed\n", in.Base, in.Boot)
@@ -84,14 +88,21 @@ func writeVerified(b *bytes.Buffer, in ScriptInput, line string) error {
 		{"i", "initramfs", in.Initramfs, ""},
 	}
 	for _, p := range parts {
+		fmt.Fprintf(b, "clear %s ||\n", refusedSetting)
 		for i, n := range in.Neighbours[:min(len(in.Neighbours), MaxNeighbours)] {
+			// Who did not deliver the kernel is not asked for the initramfs.
+			fmt.Fprintf(b, "isset ${%s%d} && goto %s%d ||\n", badSetting, i, p.letter, i)
 			fetch := fmt.Sprintf("imgfetch --name %s --timeout %d %s/o/%s%s", p.image, neighbourTimeout.Milliseconds(),
 				n, p.object, p.args)
 			check(b, p, fetch, fmt.Sprint(i))
-			fmt.Fprintf(b, "imgfree %s ||\nset %s ${%s}%s%d. ||\n", p.image, refusedSetting, refusedSetting, p.letter, i)
+			fmt.Fprintf(b, "imgfree %s ||\nset %s ${%s}%d ||\nset %s%d 1 ||\n:%s%d\n", p.image, refusedSetting,
+				refusedSetting, i, badSetting, i, p.letter, i)
 		}
 		check(b, p, fmt.Sprintf("imgfetch --name %s %s/o/%s%s", p.image, in.Base, p.object, p.args), "s")
 		fmt.Fprintf(b, "goto failed\n:%sthere\n", p.letter)
+		// The server shows it in the timeline. Without an answer the boot goes on.
+		fmt.Fprintf(b, "imgfetch --name report --timeout %d %s/boot/%s/sources?part=%s&from=${%s}&refused=${%s} ||\n"+
+			"imgfree report ||\n", neighbourTimeout.Milliseconds(), in.Base, in.Boot, p.letter, fromSetting, refusedSetting)
 	}
 	if in.Keep {
 		// iPXE offers its images to Linux by LoadFile2, unless all are hidden; then Linux reads its initrd= arguments.
@@ -99,15 +110,12 @@ func writeVerified(b *bytes.Buffer, in ScriptInput, line string) error {
 		b.WriteString("shim trust && shim head && shim initramfs && shim || imgfree head ||\n")
 	}
 	fmt.Fprintf(b, "imgselect %s || goto failed\n", kernelImage)
-	// The server shows it in the timeline. Without an answer the boot goes on.
-	fmt.Fprintf(b, "imgfetch --name report --timeout %d %s/boot/%s/sources?kernel=${fromk}&initramfs=${fromi}&"+
-		"refused=${%s} ||\nimgfree report ||\n", neighbourTimeout.Milliseconds(), in.Base, in.Boot, refusedSetting)
 	return nil
 }
 
 // check writes a fetch whose image is verified. If it is the object, the script goes on at the part's label.
 func check(b *bytes.Buffer, p part, fetch, from string) {
-	fmt.Fprintf(b, "set from%s %s ||\n", p.letter, from)
+	fmt.Fprintf(b, "set %s %s ||\n", fromSetting, from)
 	fmt.Fprintf(b, "%s && sha256sum --set %s:hexraw %s && iseq ${%s} %s && goto %sthere ||\n", fetch, sumSetting, p.image,
 		sumSetting, p.object, p.letter)
 }
@@ -115,21 +123,16 @@ func check(b *bytes.Buffer, p part, fetch, from string) {
 // FromServer is the index of the server in a SourceReport.
 const FromServer = -1
 
-// SourceReport is what a script reports about where kernel and initramfs came from. Indices are those of
-// ScriptInput.Neighbours.
+// SourceReport is what a script reports of one object: where it came from, and which neighbours did not deliver it.
+// Indices are those of ScriptInput.Neighbours.
 type SourceReport struct {
-	Kernel, Initramfs int
-	Refused           []Refusal // in the order in which they happened
+	Kernel  bool // else the initramfs
+	From    int
+	Refused []int // in the order in which they were asked
 }
 
-// Refusal is an object that a neighbour did not deliver.
-type Refusal struct {
-	Neighbour int
-	Kernel    bool // else the initramfs
-}
-
-// ParseSources parses the query of a report. It returns an error for an index that is not below neighbours.
-func ParseSources(q url.Values, neighbours int) (r SourceReport, err error) {
+// ParseSource parses the query of a report. It returns an error for an index that is not below neighbours.
+func ParseSource(q url.Values, neighbours int) (r SourceReport, err error) {
 	index := func(s string) int {
 		if len(s) != 1 || s[0] < '0' || int(s[0]-'0') >= neighbours {
 			err = fmt.Errorf("report of a boot script: %.10q is no neighbour of this boot", s)
@@ -137,25 +140,21 @@ func ParseSources(q url.Values, neighbours int) (r SourceReport, err error) {
 		}
 		return int(s[0] - '0')
 	}
-	from := func(s string) int {
-		if s == "s" {
-			return FromServer
-		}
-		return index(s)
+	switch part := q.Get("part"); part {
+	case "k", "i":
+		r.Kernel = part == "k"
+	default:
+		return r, fmt.Errorf("report of a boot script: %.10q is neither kernel nor initramfs", part)
 	}
-	r.Kernel, r.Initramfs = from(q.Get("kernel")), from(q.Get("initramfs"))
+	if r.From = FromServer; q.Get("from") != "s" {
+		r.From = index(q.Get("from"))
+	}
 	refused := q.Get("refused")
-	if len(refused) > 3*2*MaxNeighbours {
-		return r, fmt.Errorf("report of a boot script: %d bytes of refusals", len(refused))
+	if len(refused) > MaxNeighbours {
+		return r, fmt.Errorf("report of a boot script: %d neighbours, more than %d", len(refused), MaxNeighbours)
 	}
-	for _, s := range strings.Split(strings.TrimSuffix(refused, "."), ".") {
-		if s == "" {
-			continue
-		}
-		if s[0] != 'k' && s[0] != 'i' {
-			return r, fmt.Errorf("report of a boot script: %.10q is neither kernel nor initramfs", s)
-		}
-		r.Refused = append(r.Refused, Refusal{Neighbour: index(s[1:]), Kernel: s[0] == 'k'})
+	for _, s := range strings.Split(refused, "") {
+		r.Refused = append(r.Refused, index(s))
 	}
 	return r, err
 }

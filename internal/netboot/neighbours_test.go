@@ -138,6 +138,10 @@ func (l *loader) exec(argv []string) (label string, err error) {
 			return "", errCommand
 		}
 		l.settings[strings.TrimSuffix(argv[2], ":hexraw")] = l.images[i].content
+	case "isset":
+		if len(argv) != 2 || argv[1] == "" {
+			return "", errCommand
+		}
 	case "iseq":
 		if len(argv) != 3 || argv[1] != argv[2] {
 			return "", errCommand
@@ -210,7 +214,7 @@ func neighboursAnswer(t *testing.T, keep bool, lacks string) {
 		t.Fatal(err)
 	}
 	want := []string{"trust", in.Initramfs}
-	own := 3 // requests to the server: trust cpio, report, and below the head
+	own := 3 // requests to the server: trust cpio, two reports, and below the head
 	if keep {
 		own++
 		if lacks == "" {
@@ -221,14 +225,22 @@ func neighboursAnswer(t *testing.T, keep bool, lacks string) {
 	refused := 0
 	for seed := range uint64(500) {
 		random := rand.New(rand.NewPCG(seed, 0))
-		l := &loader{settings: map[string]string{"refused": "of an earlier try"}, lacks: lacks}
-		var report string
+		l := &loader{settings: map[string]string{"refused": "01", "bad0": "1"}, lacks: lacks}
+		reports := map[bool]SourceReport{}
 		l.get = func(address string) (string, bool) {
 			switch {
 			case address == of+"/trust", keep && address == of+"/head":
 				return path.Base(address), true
 			case strings.HasPrefix(address, of+"/sources?"):
-				report = address
+				u, err := url.Parse(address)
+				if err != nil {
+					t.Fatal(err)
+				}
+				told, err := ParseSource(u.Query(), len(in.Neighbours))
+				if err != nil {
+					t.Fatalf("seed %d: it reports %q: %v", seed, address, err)
+				}
+				reports[told.Kernel] = told
 				return "", random.IntN(2) == 0
 			}
 			_, id, isObject := strings.Cut(address, "/o/")
@@ -251,16 +263,8 @@ func neighboursAnswer(t *testing.T, keep bool, lacks string) {
 		if l.kernel != in.Kernel || !slices.Equal(l.initrd, want) {
 			t.Fatalf("seed %d: it boots %q with %q, want %q", seed, l.kernel, l.initrd, want)
 		}
-		u, err := url.Parse(report)
-		if err != nil {
-			t.Fatal(err)
-		}
-		told, err := ParseSources(u.Query(), len(in.Neighbours))
-		if err != nil {
-			t.Fatalf("seed %d: it reports %q: %v", seed, report, err)
-		}
-		if len(l.asked) != own-1+2+len(told.Refused) {
-			t.Errorf("seed %d: it asked for %q, and reports %q", seed, l.asked, report)
+		if n := len(reports[true].Refused) + len(reports[false].Refused); len(l.asked) != own+2+n {
+			t.Errorf("seed %d: it asked for %q, and reports %+v", seed, l.asked, reports)
 		}
 	}
 	if refused == 0 {
@@ -270,16 +274,20 @@ func neighboursAnswer(t *testing.T, keep bool, lacks string) {
 
 // What a machine reports is checked: it may name nobody but the neighbours of its script.
 func TestSourceReport(t *testing.T) {
-	good := SourceReport{Kernel: 1, Initramfs: FromServer, Refused: []Refusal{{0, true}, {0, false}, {1, false}}}
-	q, _ := url.ParseQuery("kernel=1&initramfs=s&refused=k0.i0.i1.")
-	if got, err := ParseSources(q, 2); err != nil || !reflect.DeepEqual(got, good) {
-		t.Errorf("%+v, %v; want %+v", got, err, good)
+	for query, want := range map[string]SourceReport{
+		"part=k&from=1&refused=0":  {Kernel: true, From: 1, Refused: []int{0}},
+		"part=i&from=s&refused=01": {From: FromServer, Refused: []int{0, 1}},
+		"part=i&from=0&refused=":   {From: 0},
+	} {
+		q, _ := url.ParseQuery(query)
+		if got, err := ParseSource(q, 2); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, %v; want %+v", query, got, err, want)
+		}
 	}
-	for _, bad := range []string{"", "kernel=2&initramfs=s", "kernel=s&initramfs=00", "kernel=s&initramfs=s&refused=k2.",
-		"kernel=s&initramfs=s&refused=x0.", "kernel=s&initramfs=s&refused=k0k1.",
-		"kernel=s&initramfs=s&refused=" + strings.Repeat("k0.", 9)} {
+	for _, bad := range []string{"", "part=k", "part=x&from=s", "part=k&from=2", "part=k&from=00", "part=k&from=s&refused=2",
+		"part=k&from=s&refused=-1", "part=k&from=s&refused=01010"} {
 		q, _ := url.ParseQuery(bad)
-		if r, err := ParseSources(q, 2); err == nil {
+		if r, err := ParseSource(q, 2); err == nil {
 			t.Errorf("%q is %+v", bad, r)
 		}
 	}

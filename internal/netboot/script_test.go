@@ -192,7 +192,11 @@ func checkLine(t *testing.T, line string) {
 		"clear",
 		"imgselect",
 		":kthere",
+		":k0",
+		":k1",
 		":ithere",
+		":i0",
+		":i1",
 		"shim",
 		":ask",
 		":failed":

@@ -158,6 +158,15 @@ func (n *sourceState) fail(now time.Time) {
 	}
 }
 
+// Failed records that nodes did not deliver.
+func (s *Sources) Failed(now time.Time, nodes ...fleet.MAC) {
+	for _, mac := range nodes {
+		if n := s.nodes[mac]; n != nil {
+			n.fail(now)
+		}
+	}
+}
+
 // Done records that a machine has loaded: from is the node that delivered, failed are those that did not. A zero MAC
 // means no node.
 func (s *Sources) Done(now time.Time, machine, from fleet.MAC, failed ...fleet.MAC) {
@@ -165,11 +174,7 @@ func (s *Sources) Done(now time.Time, machine, from fleet.MAC, failed ...fleet.M
 		delete(n.loads, machine)
 		delete(s.at, machine)
 	}
-	for _, mac := range failed {
-		if n := s.nodes[mac]; n != nil {
-			n.fail(now)
-		}
-	}
+	s.Failed(now, failed...)
 	if n := s.nodes[from]; n != nil && !slices.Contains(failed, from) {
 		n.failed = 0
 	}

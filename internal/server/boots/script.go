@@ -238,6 +238,7 @@ func (s *scripts) start(
 				"drivers":      drivers.list,
 				trace.AttrArgs: strings.Join(in.Args, " "),
 			}})
+	c.Load.Began = s.now()
 	if drivers.why != "" {
 		s.boots.Record(
 			ctx,

@@ -84,7 +84,7 @@ func (s *verifiedLoads) objects(
 	}
 	return bootlog.Load{
 		Objects:    netboot.Objects{Kernel: m.Kernel.Object.Name(), Initramfs: id.Object},
-		KernelSize: m.Kernel.Size, InitramfsSize: id.Size, Keep: keep, Began: s.now(),
+		KernelSize: m.Kernel.Size, InitramfsSize: id.Size, Keep: keep, Reported: map[trace.Stage]bool{},
 	}, nil
 }
 
@@ -150,50 +150,50 @@ func (s *verifiedLoads) ServeSources(w http.ResponseWriter, r *http.Request, id 
 	if c.Boot.Addr != httpapi.RemoteAddr(r) {
 		return api.NewError(api.Unauthorized, fmt.Sprintf("boot %s belongs to another address", id), "")
 	}
-	report, err := netboot.ParseSources(r.URL.Query(), len(c.Load.Neighbours))
+	report, err := netboot.ParseSource(r.URL.Query(), len(c.Load.Neighbours))
 	if err != nil {
 		return api.NewError(api.BadRequest, err.Error(), "")
 	}
-	if !c.Load.Reported {
-		s.record(c, report)
-	}
+	s.record(c, report)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
-// record writes a report to the timeline, and tells the queue who failed. The boot's lock is held.
+// record writes a report to the timeline, and tells the queue who failed. Further reports of the same object change
+// nothing. The boot's lock is held.
 func (s *verifiedLoads) record(c *bootlog.Entry, r netboot.SourceReport) {
-	c.Load.Reported = true
-	l := c.Load
-	var failed []fleet.MAC
-	for _, x := range r.Refused {
-		n := l.Neighbours[x.Neighbour]
-		failed = append(failed, n.MAC)
-		stage, what := trace.Initramfs, "the initramfs"
-		if x.Kernel {
-			stage, what = trace.Kernel, "the kernel"
-		}
-		s.boots.NoteBehind(c, stage, fmt.Sprintf("node %s (%s) did not deliver %s", n.Node, n.Address, what),
-			"it may be busy, or gone. If this goes on: pando boot show "+n.Node)
+	l, stage, size := &c.Load, trace.Initramfs, c.Load.InitramfsSize
+	if r.Kernel {
+		stage, size = trace.Kernel, l.KernelSize
 	}
+	if l.Reported[stage] {
+		return
+	}
+	now := s.now()
+	l.Reported[stage] = true
 	var from fleet.MAC
-	for _, x := range []struct {
-		stage trace.Stage
-		index int
-		size  int64
-	}{{trace.Kernel, r.Kernel, l.KernelSize}, {trace.Initramfs, r.Initramfs, l.InitramfsSize}} {
-		if x.index == netboot.FromServer {
-			continue // the server has recorded it
-		}
-		n := l.Neighbours[x.index]
+	var failed []fleet.MAC
+	for _, i := range r.Refused {
+		n := l.Neighbours[i]
+		failed = append(failed, n.MAC)
+		s.boots.NoteBehind(c, stage, fmt.Sprintf("node %s (%s) did not deliver it", n.Node, n.Address),
+			"it is busy, gone, or sends other bytes. If this goes on: pando boot show "+n.Node)
+	}
+	if r.From != netboot.FromServer { // what the server sends it records itself
+		n := l.Neighbours[r.From]
 		from = n.MAC
-		s.boots.RecordBehind(c,
-			trace.Event{Time: l.Began, Stage: x.stage, Kind: trace.Begin},
-			trace.Event{Stage: x.stage, Kind: trace.End, Message: fmt.Sprintf("from node %s (%s)", n.Node, n.Address),
-				Bytes: map[string]int64{trace.SourceNeighbour: x.size}})
+		s.boots.RecordBehind(c, trace.Event{Time: l.Began, Stage: stage, Kind: trace.Begin},
+			trace.Event{Time: now, Stage: stage, Kind: trace.End,
+				Message: fmt.Sprintf("from node %s (%s)", n.Node, n.Address),
+				Bytes:   map[string]int64{trace.SourceNeighbour: size}})
+	}
+	l.Began = now // of the next object
+	if r.Kernel {
+		s.admission.Failed(failed...)
+		return
 	}
 	s.admission.Loaded(c.MAC, from, failed...)
-	c.Loaded(s.now())
+	c.Loaded(now)
 }
 
 // SawEvents takes events of a boot. With AttrKernelPort its node says that it serves its kernel and initramfs to other
