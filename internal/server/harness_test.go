@@ -238,6 +238,8 @@ type node struct {
 	serial string // that its firmware says; "": S1
 	uuid   string // the same; "": none
 
+	digests string // "&sha256=1" for a loader that verifies digests
+
 	brisk time.Duration // subtracted from each wait; 0: nothing
 }
 
@@ -314,7 +316,7 @@ func (n *node) script() string {
 	n.t.Helper()
 	status, b := n.get(
 		"/boot/script?mac=" + strings.ReplaceAll(n.mac.String(), ":", "-") + "&ip=" + n.addr.String() + "&serial.hex=" +
-			hex.EncodeToString([]byte(cmp.Or(n.serial, "S1"))) + "&uuid=" + n.uuid,
+			hex.EncodeToString([]byte(cmp.Or(n.serial, "S1"))) + "&uuid=" + n.uuid + n.digests,
 	)
 	if status != 200 {
 		n.t.Fatalf("script: status %d: %s", status, b)
