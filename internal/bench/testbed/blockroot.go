@@ -28,7 +28,8 @@ type Node struct {
 	Bin      string // directory of the programs
 	Server   string // base URL of the image port
 	Material *Material
-	Disk     *blockapi.CacheDisk // nil: none
+	Disk     *blockapi.CacheDisk  // nil: none
+	Kernel   *blockapi.KernelFile // kernel and initramfs that it serves to others; nil: none
 }
 
 // Step says what a node uses: a boot pack, fetching it ahead of reads (Idle), and peers.
@@ -45,7 +46,7 @@ func (n *Node) Attach(ctx context.Context, step Step) (*BlockRoot, error) {
 		return nil, err
 	}
 	defer log.Close()
-	c.Disk = n.Disk
+	c.Disk, c.Kernel = n.Disk, n.Kernel
 	p := &BlockRoot{began: time.Now()}
 	err = n.Net.Do(func() (err error) {
 		p.Alone, err = blockd.StartAlone(ctx, filepath.Join(n.Bin, "pando-init"), n.Dir, c, log)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"pando/internal/bench"
+	"pando/internal/fleet"
 	"pando/internal/trace"
 )
 
@@ -112,6 +113,12 @@ func (s *Storm) addKindFlags(f *flag.FlagSet) {
 			withKSystems,
 			" and ",
 		)+", with --rate",
+	)
+	f.StringVar(
+		&s.kernelFrom,
+		"kernel-from",
+		string(fleet.FromNeighbours),
+		"with --k: who sends kernel and initramfs, neighbours (nodes that have booted, and the server) or servers",
 	)
 	f.StringVar(
 		&s.sim,

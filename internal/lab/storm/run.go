@@ -284,6 +284,12 @@ func (n *node) boot(
 	stop := context.AfterFunc(ctx, closed) // a waiting read ends when its root is closed
 	defer stop()
 	out.Attached = time.Since(begin).Seconds()
+	if n.serving != nil {
+		defer n.Kernel.File.Close()
+		if err := n.serving.serves(ctx); err != nil {
+			return err
+		}
+	}
 	if tells != nil {
 		if err := tells.attached(ctx); err != nil {
 			return err

@@ -125,16 +125,17 @@ func (s *Storm) system(name string) bench.System {
 // node is one machine of a storm.
 type node struct {
 	testbed.Node
-	index  int
-	link   *testkit.Star
-	killed atomic.Bool  // killed by a fault
-	daemon atomic.Int64 // process id of its block daemon; 0: it does not run
-	before int64        // bytes that it had received before power-on
-	tells  bool         // the server knows it, and it reports its boot
-	rate   testkit.Rate // rate that it reports for its link; 0: none
-	loads  bool         // it loads kernel and initramfs before its root
-	ahead  *telling     // set if it loaded kernel and initramfs before the storm
-	bootID fleet.BootID // its boot at the server; "": the server does not know it
+	index   int
+	link    *testkit.Star
+	killed  atomic.Bool  // killed by a fault
+	daemon  atomic.Int64 // process id of its block daemon; 0: it does not run
+	before  int64        // bytes that it had received before power-on
+	tells   bool         // the server knows it, and it reports its boot
+	rate    testkit.Rate // rate that it reports for its link; 0: none
+	loads   bool         // it loads kernel and initramfs before its root
+	serving *telling     // set if it serves kernel and initramfs
+	ahead   *telling     // set if it loaded kernel and initramfs before the storm
+	bootID  fleet.BootID // its boot at the server; "": the server does not know it
 }
 
 // shortName names a node in messages.

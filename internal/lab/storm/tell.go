@@ -50,7 +50,9 @@ func (s *Storm) acquaint(ctx context.Context, m *testbed.Material, nodes []*node
 		return err
 	}
 	ref := fleet.Ref(name + "@" + string(m.Version))
-	if _, err := s.Site.API.SetGroup(ctx, fleet.DefaultGroup, api.GroupSet{Image: &ref}); err != nil {
+	from := fleet.KernelSource(s.kernelFrom)
+	if _, err := s.Site.API.SetGroup(ctx, fleet.DefaultGroup,
+		api.GroupSet{Image: &ref, Settings: fleet.Settings{KernelFrom: &from}}); err != nil {
 		return err
 	}
 	for i, n := range nodes {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/fleet"
 	"pando/internal/testkit"
 )
 
@@ -53,22 +54,34 @@ func (n *node) load(ctx context.Context) (*telling, error) {
 	if _, err := f.Fetch(ctx, k.Initramfs, &initramfs); err != nil {
 		return nil, err
 	}
-	t := &telling{n: n, mac: f.MAC, init: time.Now()}
-	if t.config, err = bootConfig(initramfs.Bytes()); err != nil {
+	t, err := n.telling(f.MAC, initramfs.Bytes())
+	if err != nil {
 		return nil, err
 	}
+	return t, t.register(ctx)
+}
+
+// telling returns the node with the configuration of its initramfs, which begins with the trust cpio.
+func (n *node) telling(mac fleet.MAC, initramfs []byte) (*telling, error) {
+	config, err := bootConfig(initramfs)
+	if err != nil {
+		return nil, err
+	}
+	t := &telling{n: n, mac: mac, init: time.Now(), config: config}
 	key, err := base64.StdEncoding.DecodeString(t.config.ServerKey)
 	if err != nil {
 		return nil, fmt.Errorf("the server's key in boot.json: %w", err)
 	}
 	t.control = &http.Client{Transport: &http.Transport{DialContext: n.Net.Dial, TLSClientConfig: api.PinnedTLS(key)}}
-	return t, t.register(ctx)
+	return t, nil
 }
 
 // loader returns a loader that sends requests over the node's own link.
 func (n *node) loader() (*testkit.Loader, error) {
 	mac, err := n.macOf()
-	return testkit.NewLoader(n.Net, mac, n.Server, n.Material.Manifest.Architecture), err
+	f := testkit.NewLoader(n.Net, mac, n.Server, n.Material.Manifest.Architecture)
+	f.Digests = n.loads
+	return f, err
 }
 
 // bootConfigName is the path of boot.json in the trust cpio, the first archive of an initramfs.

@@ -5,12 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
 	"pando/internal/bench"
 	"pando/internal/bench/testbed"
+	"pando/internal/blockapi"
+	"pando/internal/chunk"
+	"pando/internal/fleet"
+	"pando/internal/swarm"
 	"pando/internal/testkit"
+	"pando/internal/trace"
 )
 
 // runK describes a run whose nodes load kernel+initrd (K) first, as the real server admits them. Times are seconds
@@ -26,6 +34,8 @@ type runK struct {
 	Together int     `json:"together"`
 	First    float64 `json:"first"` // when the first node had K
 	Last     float64 `json:"last"`
+	From     string  `json:"from"` // who sent it: "neighbours" or "servers"
+	Peer     int64   `json:"peer"` // bytes of all nodes that came from other nodes
 }
 
 // nodeK is how one node loaded K.
@@ -33,8 +43,10 @@ type nodeK struct {
 	Bytes    int64   `json:"bytes"`
 	Admitted float64 `json:"turn"` // when it was admitted
 	There    float64 `json:"there"`
-	Asked    int     `json:"asked"` // number of script requests
-	Slept    float64 `json:"slept"` // total time that scripts told it to sleep
+	Asked    int     `json:"asked"`   // number of script requests
+	Slept    float64 `json:"slept"`   // total time that scripts told it to sleep
+	Peer     int64   `json:"peer"`    // bytes that came from other nodes
+	Refused  int     `json:"refused"` // answers of other nodes that were not what it asked for
 }
 
 // withKSystems are the systems whose behaviour after K the simulator models.
@@ -46,6 +58,8 @@ func (s *Storm) checkK() error {
 		func(name string) bool { return !slices.Contains(withKSystems, name) }); {
 	case !s.k:
 		return nil
+	case s.kernelFrom != string(fleet.FromNeighbours) && s.kernelFrom != string(fleet.FromServers):
+		return fmt.Errorf("--kernel-from is neighbours or servers, not %q", s.kernelFrom)
 	case len(s.faults) > 0 || s.guests > 0 || s.tell || s.change.Delay > 0 || s.change.Cold:
 		return errors.New("--k goes without --fault, --guests, --tell, --delay and --cold")
 	case other >= 0:
@@ -107,6 +121,7 @@ func (s *Storm) loadAll(ctx context.Context, pieces int) (*runK, error) {
 		Uplink:   st.Loads.Uplink * 8,
 		NodeLink: st.Loads.NodeLink * 8,
 		Slots:    st.Loads.Slots,
+		From:     s.kernelFrom,
 	}, nil
 }
 
@@ -133,6 +148,9 @@ func (n *node) loadK(ctx context.Context, begin time.Time) (*nodeK, error) {
 	if err != nil {
 		return nil, err
 	}
+	if script.Verified != nil {
+		return n.loadVerified(ctx, f, script.Verified, begin)
+	}
 	k := &nodeK{Admitted: time.Since(begin).Seconds(), Asked: f.Asked, Slept: f.Slept.Seconds()}
 	kernel, err := f.Fetch(ctx, script.Kernel, io.Discard)
 	if err != nil {
@@ -146,6 +164,52 @@ func (n *node) loadK(ctx context.Context, begin time.Time) (*nodeK, error) {
 	return k, err
 }
 
+// loadVerified loads K as a loader does that verifies it, registers the node, and keeps K for others.
+func (n *node) loadVerified(
+	ctx context.Context,
+	f *testkit.Loader,
+	v *testkit.VerifiedScript,
+	begin time.Time,
+) (*nodeK, error) {
+	k := &nodeK{Admitted: time.Since(begin).Seconds(), Asked: f.Asked, Slept: f.Slept.Seconds()}
+	file, err := os.Create(filepath.Join(n.Dir, "kernel"))
+	if err != nil {
+		return nil, err
+	}
+	got, err := f.Load(ctx, v, file)
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	k.Bytes, k.There, k.Refused = got.Bytes, time.Since(begin).Seconds(), got.Refused
+	t, err := n.telling(f.MAC, got.Trust)
+	if err != nil {
+		return nil, err
+	}
+	served := &blockapi.KernelFile{File: file}
+	for part, o := range t.config.KernelFile {
+		id, err := chunk.ParseID(o.Object)
+		if err != nil {
+			return nil, err
+		}
+		served.Objects = append(served.Objects, blockapi.KernelObject{ID: id, Size: o.Size})
+		if got.From[part] < len(v.From[part])-1 {
+			k.Peer += o.Size
+		}
+	}
+	if v.Keeps {
+		n.Kernel, n.serving = served, t
+	}
+	return k, t.register(ctx)
+}
+
+// serves tells the server that the node's daemon serves K.
+func (t *telling) serves(ctx context.Context) error {
+	e := event(trace.Device, trace.Info, time.Since(t.init))
+	e.Attrs = map[string]string{trace.AttrKernelPort: strconv.Itoa(swarm.Port),
+		trace.AttrPrefix: strconv.Itoa(t.n.Net.Addr.Bits())}
+	return t.insist(ctx, nil, e)
+}
+
 // finish computes the results that follow from the nodes' times.
 func (k *runK) finish(each []nodeRun) {
 	for _, n := range each {
@@ -153,6 +217,7 @@ func (k *runK) finish(each []nodeRun) {
 			continue
 		}
 		k.Bytes, k.Last = max(k.Bytes, n.K.Bytes), max(k.Last, n.K.There)
+		k.Peer += n.K.Peer
 		if k.First == 0 || n.K.There < k.First {
 			k.First = n.K.There
 		}

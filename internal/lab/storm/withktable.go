@@ -14,18 +14,21 @@ var withKHeads = bench.Row{
 	"B",
 	"runs",
 	"K",
+	"K from",
+	"of it from nodes",
 	"at a time",
 	"first has K",
 	"last has K",
 	"first booted",
 	"half booted",
 	"last booted",
+	"last to one node",
 	"last to the bound",
 	"simulated",
 	"last K, lab to that",
 	"half booted, lab to that",
 	"last booted, lab to that",
-	"server sent, to what it has to",
+	"server sent, in K + W",
 	"machine",
 }
 
@@ -49,13 +52,17 @@ func (r *report) withKRows(busy bool) (out []bench.Row) {
 			)
 			continue
 		}
-		out = append(out, m.withKRow(fmt.Sprintf("%d of %d", len(with.of(k, busy)), len(all))))
+		one := "-"
+		if x, ok := with.typical(kind{1, k.system, k.rate, k.server}, busy); ok && x.K.From == m.K.From {
+			one = fmt.Sprintf("%.2f", m.Last/x.Last)
+		}
+		out = append(out, m.withKRow(one, fmt.Sprintf("%d of %d", len(with.of(k, busy)), len(all))))
 	}
 	return out
 }
 
 // withKRow returns the line of a run.
-func (r stormRun) withKRow(runs string) bench.Row {
+func (r stormRun) withKRow(one, runs string) bench.Row {
 	bound := r.boundK()
 	simulated, last, half, booted := "-", "-", "-", "-"
 	if s, err := sim.Run(r.labStorm(0).Config()); err == nil {
@@ -68,6 +75,8 @@ func (r stormRun) withKRow(runs string) bench.Row {
 		r.links(),
 		runs,
 		fmt.Sprintf("%.1f MB", bench.MB(r.K.Bytes)),
+		r.K.From,
+		fmt.Sprintf("%.0f %%", 100*float64(r.K.Peer)/float64(int64(r.Nodes)*r.K.Bytes)),
 		fmt.Sprint(r.K.Slots),
 		fmt.Sprintf("%.1f s", r.K.First),
 		fmt.Sprintf(
@@ -77,6 +86,7 @@ func (r stormRun) withKRow(runs string) bench.Row {
 		fmt.Sprintf("%.1f s", r.First),
 		fmt.Sprintf("%.1f s", r.Median),
 		fmt.Sprintf("%.1f s", r.Last),
+		one,
 		fmt.Sprintf("%.2f", r.Last/bound),
 		simulated,
 		last,
@@ -84,7 +94,7 @@ func (r stormRun) withKRow(runs string) bench.Row {
 		booted,
 		fmt.Sprintf(
 			"%.2f",
-			payload(r.ServerSent, r.Segment)/float64(r.serverBytesK()),
+			payload(r.ServerSent, r.Segment)/float64(r.K.Bytes+r.BootSet),
 		),
 		fmt.Sprintf("%.0f %%", r.Load.Busy*100),
 	}
