@@ -24,6 +24,7 @@ func (t *Queue) Load(m netboot.Machine) (netboot.Admission, []netboot.Source) {
 			return netboot.Admission{}, sources
 		}
 	}
+	t.queue.SetPassed()
 	answer := t.queue.Request(now, m.MAC)
 	if answer.Place > 0 {
 		// Each node that loads now serves soon, so the pace of the server alone says too much.

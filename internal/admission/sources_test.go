@@ -25,7 +25,7 @@ func serves(i byte) netboot.Source {
 // is held open. Each node serves one at a time.
 func TestLoadFromNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := twoSlots()
+		q := New(netboot.Links{Node: 1e6, Server: 2e6}, time.Now)
 		for i := range byte(2) {
 			if answer, from := q.Load(loads(i)); answer.Place != 0 || from != nil {
 				t.Fatalf("machine %d: %+v from %v; the server has two slots", i, answer, from)

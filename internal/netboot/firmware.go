@@ -58,6 +58,18 @@ func (q *Queue) learn() {
 // rate. Nodes that have a slot keep it.
 func (q *Queue) SetNode(rate int64) {
 	q.set.Node = rate
+	q.reset()
+}
+
+// SetPassed tells the queue that nodes pass kernel+initrd on.
+func (q *Queue) SetPassed() {
+	if !q.set.Passed {
+		q.set.Passed = true
+		q.reset()
+	}
+}
+
+func (q *Queue) reset() {
 	q.links = q.set
 	q.slots, q.took, q.flow = q.links.Slots(), q.links.Load(), flow{noted: q.flow.noted}
 }

@@ -6,6 +6,7 @@ import "time"
 type Links struct {
 	Server int64 // what the server can send
 	Node   int64 // what a node can receive
+	Passed bool  // nodes pass kernel+initrd on
 }
 
 const (
@@ -26,7 +27,13 @@ const (
 // Slots is how many nodes load at the same time: twice as many as fill the server's link, so that a slow one leaves no
 // gap. More are not needed: the next node's request is held open when a slot becomes free (Queue.Hold), and a slot is
 // free before its load is over (Rest).
+//
+// Where nodes pass kernel+initrd on, only as many load at the same time as fill the link: the sooner the first node has
+// all, the sooner it serves others.
 func (l Links) Slots() int {
+	if l.Passed {
+		return min(max(1, int(float64(l.Server)/float64(l.Node)+0.5)), most)
+	}
 	return min(max(fewest, int(2*float64(l.Server)/float64(l.Node)+0.5)), most)
 }
 

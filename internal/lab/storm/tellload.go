@@ -43,6 +43,7 @@ func (n *node) load(ctx context.Context) (*telling, error) {
 	if err != nil {
 		return nil, err
 	}
+	f.Digests = false
 	k, err := f.Admitted(ctx)
 	if err != nil {
 		return nil, err
