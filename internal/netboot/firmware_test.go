@@ -107,13 +107,13 @@ func TestQueueLearnsFirmware(t *testing.T) {
 		firmware    float64
 		least, most int
 	}{
-		{Links{1000 * mbit, 1000 * mbit}, 150 * mbit, 4, 13},
-		{Links{1000 * mbit, 1000 * mbit}, 100 * mbit, 7, 16},
-		{Links{1000 * mbit, 1000 * mbit}, 600 * mbit, 2, 2},
-		{Links{1000 * mbit, 100 * mbit}, 100 * mbit, 20, 20},
-		{Links{10_000 * mbit, 1000 * mbit}, 200 * mbit, 35, 100},
-		{Links{100 * mbit, 1000 * mbit}, 20 * mbit, 3, 10},
-		{Links{1000 * mbit, 1000 * mbit}, 10 * mbit, 16, 16}, // the links alone allow 200
+		{Links{1000 * mbit, 1000 * mbit, false}, 150 * mbit, 4, 13},
+		{Links{1000 * mbit, 1000 * mbit, false}, 100 * mbit, 7, 16},
+		{Links{1000 * mbit, 1000 * mbit, false}, 600 * mbit, 2, 2},
+		{Links{1000 * mbit, 100 * mbit, false}, 100 * mbit, 20, 20},
+		{Links{10_000 * mbit, 1000 * mbit, false}, 200 * mbit, 35, 100},
+		{Links{100 * mbit, 1000 * mbit, false}, 20 * mbit, 3, 10},
+		{Links{1000 * mbit, 1000 * mbit, false}, 10 * mbit, 16, 16}, // the links alone allow 200
 	} {
 		s := newSite(x.links)
 		before := x.links.Slots()
@@ -149,7 +149,7 @@ func TestQueueLearnsFirmware(t *testing.T) {
 // Nodes that break off, stall or are turned off do not count as slow firmware. If they leave the link idle all the
 // same, more nodes are admitted, within bounds. Afterwards the number of slots goes back to the first one.
 func TestQueueLearnsNothingOfFailures(t *testing.T) {
-	links := Links{1000 * mbit, 1000 * mbit}
+	links := Links{1000 * mbit, 1000 * mbit, false}
 	for name, x := range map[string]struct {
 		most int
 		ends func(int) (float64, bool)
@@ -179,7 +179,7 @@ func TestQueueLearnsNothingOfFailures(t *testing.T) {
 
 // A clock that does not advance, empty loads, and transfers of unknown nodes change nothing.
 func TestQueueLearnsNothingOfNothing(t *testing.T) {
-	q, now := NewQueue(Links{1000 * mbit, 1000 * mbit}), time.Unix(1000, 0)
+	q, now := NewQueue(Links{1000 * mbit, 1000 * mbit, false}), time.Unix(1000, 0)
 	for i := range byte(200) {
 		mac := fleet.MAC{5: i}
 		q.Request(now, mac)

@@ -303,7 +303,7 @@ func TestSlots(t *testing.T) {
 		{100_000 * mbit, 10 * mbit, 1024, 9600 * time.Millisecond}, // bounded
 	}
 	for _, tt := range tests {
-		l := Links{tt.server, tt.node}
+		l := Links{tt.server, tt.node, false}
 		if got, load := l.Slots(), l.Load().Truncate(time.Millisecond); got != tt.slots || load != tt.load {
 			t.Errorf("%+v: %d slots, a load takes %s; want %d, %s", l, got, load, tt.slots, tt.load)
 		}
