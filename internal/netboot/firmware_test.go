@@ -193,7 +193,7 @@ func TestQueueLearnsNothingOfNothing(t *testing.T) {
 	if st := q.State(now); st.Slots != 2 || st.Loading != 0 {
 		t.Errorf("%+v", st)
 	}
-	if q := NewQueue(Links{1, 1}); q.slowest() < 1 || q.Rest() != 0 {
+	if q := NewQueue(Links{1, 1, false}); q.slowest() < 1 || q.Rest() != 0 {
 		t.Errorf("links of a byte a second: %d, %d", q.slowest(), q.Rest())
 	}
 }

@@ -24,7 +24,7 @@ const (
 	sumSetting     = "sum"
 	fromSetting    = "from"
 	refusedSetting = "refused"
-	badSetting     = "bad" // and the index of a neighbour that did not deliver
+	badSetting     = "bad"    // and the index of a neighbour that did not deliver
 	digestsSetting = "sha256" // Ability
 )
 

@@ -215,7 +215,8 @@ func TestQueueKeepsOrder(t *testing.T) {
 
 // TestQueueKeepsTheLinkBusy: many machines together take not much longer than their loads one after another.
 func TestQueueKeepsTheLinkBusy(t *testing.T) {
-	for _, l := range []Links{{125e6, 125e6}, {125e6, 12.5e6}, {12.5e6, 12.5e6}, {1250e6, 125e6}} {
+	for _, l := range []Links{{Server: 125e6, Node: 125e6}, {Server: 125e6, Node: 12.5e6},
+		{Server: 12.5e6, Node: 12.5e6}, {Server: 1250e6, Node: 125e6}} {
 		s := newStorm(t, 1, 200, l.Slots(), l.Load(), good)
 		s.requests = true
 		took := s.run(time.Hour)

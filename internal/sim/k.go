@@ -40,7 +40,13 @@ func (f *storm) wantK(n *node) {
 		return
 	}
 	s := n.home
+	if f.Passed && !s.queue.HasSlot(n.mac()) && f.toSource(n) {
+		return
+	}
 	admit := s.queue.Request(f.moment(), n.mac())
+	if f.Passed {
+		admit.Hold = passedHold
+	}
 	switch {
 	case admit.Place == 0:
 		f.admitNode(n)
@@ -51,6 +57,30 @@ func (f *storm) wantK(n *node) {
 	default:
 		f.at(f.now+admit.Sleep, script, n.id, 0)
 	}
+}
+
+// passedHold is how long the request of a node is held open that may load from other nodes, as package admission does.
+const passedHold = 10 * time.Second
+
+// kObjects names K in a set of sources.
+var kObjects = netboot.Objects{Kernel: "k", Initramfs: "i"}
+
+// toSource lets a node load K from another node, if one is free.
+func (f *storm) toSource(n *node) bool {
+	found := n.home.passing.Pick(f.moment(), netboot.Machine{MAC: n.mac(), Address: n.addr.Addr(), Objects: kObjects})
+	if found == nil {
+		return false
+	}
+	n.home.queue.Drop(n.mac())
+	n.kFrom = f.nodes[index(found[0].Address)]
+	f.admitNode(n)
+	return true
+}
+
+// pass makes a node serve K.
+func (f *storm) pass(n *node) {
+	n.home.passing.Add(netboot.Source{MAC: n.mac(), Node: n.addr.String(), Address: n.addr, Objects: kObjects})
+	n.home.call(f)
 }
 
 // admitNode sends a node its script and lets it load K.
@@ -65,6 +95,11 @@ func (s *server) call(f *storm) {
 	for _, mac := range s.queue.Called(f.moment()) {
 		f.admitNode(f.nodes[binary.BigEndian.Uint32(mac[2:])])
 	}
+	for _, mac := range s.queue.Held() {
+		if n := f.nodes[binary.BigEndian.Uint32(mac[2:])]; !f.Passed || !n.admitted && !f.toSource(n) {
+			return // no node is free
+		}
+	}
 }
 
 // loadK is a node's request for its kernel.
@@ -73,6 +108,14 @@ func (f *storm) loadK(n *node) {
 		return
 	}
 	s := n.home
+	if n.kFrom != nil {
+		id := f.newFlow(flow{to: n.id, from: n.kFrom.id, unsent: int(f.K), size: int(f.K), quantum: kQuantum,
+			what: kernelSet, live: true})
+		n.flows = append(n.flows, id)
+		f.res.KPassed += f.K
+		f.push(id)
+		return
+	}
 	n.load, n.left = s.queue.Begin(f.moment(), n.mac()), f.K
 	id := f.newFlow(
 		flow{
@@ -95,6 +138,9 @@ func (f *storm) loadK(n *node) {
 
 // kPassed is a part of K that left the server. The next node is admitted when little of K is left.
 func (f *storm) kPassed(n *node, bytes int64) {
+	if n.kFrom != nil {
+		return
+	}
 	s := n.home
 	n.left -= bytes
 	s.queue.SawTransfer(f.moment(), n.mac(), n.load, bytes)
@@ -109,7 +155,12 @@ func (f *storm) kPassed(n *node, bytes int64) {
 // kDone is a node that has received K.
 func (f *storm) kDone(n *node) {
 	n.k = f.now
-	n.home.sending--
+	if from := n.kFrom; from != nil {
+		n.home.passing.Done(f.moment(), n.mac(), from.mac())
+		n.home.call(f)
+	} else {
+		n.home.sending--
+	}
 	f.at(f.now+f.Start, start, n.id, 0)
 }
 

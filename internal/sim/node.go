@@ -39,6 +39,7 @@ type node struct {
 	ready        time.Duration // when the boot has computed and reads that piece
 	admitted     bool          // it may load K
 	load         uint64        // netboot's number of its transfer of K
+	kFrom        *node         // who sends it K; nil: the server
 	left         int64         // bytes of K that the server has not sent
 	k, done      time.Duration
 

@@ -25,6 +25,7 @@ type Config struct {
 	K      int64         // bytes of kernel+initrd that firmware loads first; 0: the storm begins after it
 	KRate  int64         // bits per second at which firmware loads K; 0: the rate of the node's link
 	Start  time.Duration // time from the end of K to the request for the boot pack
+	Passed bool          // nodes that have begun serve K to others
 
 	Files int64 // bytes of the bootstrap files; 0: nodes have them
 	// Number of demand objects that a boot reads. It reads the first, such as the index root, before all pieces.
@@ -69,6 +70,7 @@ type Result struct {
 
 	ServerBytes int64 // root bytes that servers sent
 	KBytes      int64 // bytes of K that servers sent
+	KPassed     int64 // bytes of K that nodes sent
 	KAtOnce     int   // largest number of nodes that a server sent K to at the same moment
 	PeerBytes   int64
 	Pieces      int64 // pieces that servers sent completely

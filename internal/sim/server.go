@@ -16,6 +16,7 @@ type server struct {
 	id      int32
 	tracker *swarm.Tracker
 	queue   *netboot.Queue               // nodes that want K
+	passing *netboot.Sources             // nodes that serve K
 	sending int                          // number of nodes that it sends K to
 	joins   map[swarm.Ticket]waitingJoin // join requests held open
 	queued  map[swarm.Ticket]int32       // queued transfers without a grant
@@ -30,9 +31,13 @@ func newServer(f *storm, i int) *server {
 	s := &server{
 		id:      int32(i),
 		queue:   netboot.NewQueue(f.links()),
+		passing: netboot.NewSources(),
 		joins:   map[swarm.Ticket]waitingJoin{},
 		queued:  map[swarm.Ticket]int32{},
 		tickets: map[int32]swarm.Ticket{},
+	}
+	if f.Passed {
+		s.queue.SetPassed()
 	}
 	s.up.rate = bytesPerSecond(f.ServerLink)
 	s.tracker = swarm.NewTracker(

@@ -173,6 +173,9 @@ func (f *storm) start(n *node) {
 		return
 	}
 	n.began = true
+	if f.Passed {
+		f.pass(n)
+	}
 	if f.Files > 0 {
 		f.startFiles(n)
 		return
