@@ -38,6 +38,12 @@ func (c *Client) Loaders(ctx context.Context) (out []Loader, err error) {
 	return l.Loaders, err
 }
 
+// Loader returns the build that machines with this firmware are sent.
+func (c *Client) Loader(ctx context.Context, firmware string) (out Loader, err error) {
+	err = c.call(ctx, "GET", "/v1/loaders/"+url.PathEscape(firmware), nil, nil, &out)
+	return out, err
+}
+
 // ImportLoader makes a build the one that machines of its firmware are sent.
 func (c *Client) ImportLoader(ctx context.Context, data []byte) (out Loader, err error) {
 	sum := sha256.Sum256(data)

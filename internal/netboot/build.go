@@ -29,7 +29,8 @@ var (
 	product = regexp.MustCompile(`\x00(\d+\.\d+\.\d+[-+.~0-9A-Za-z]*)\x00`)
 	// machines are the classes by the machine of a PE file.
 	machines = map[uint16]Class{
-		pe.IMAGE_FILE_MACHINE_AMD64: ClassX64, pe.IMAGE_FILE_MACHINE_I386: ClassIA32, pe.IMAGE_FILE_MACHINE_ARM64: ClassARM64,
+		pe.IMAGE_FILE_MACHINE_AMD64: ClassX64, pe.IMAGE_FILE_MACHINE_I386: ClassIA32,
+		pe.IMAGE_FILE_MACHINE_ARM64: ClassARM64,
 	}
 )
 
@@ -56,12 +57,13 @@ func InspectLoader(data []byte) (Build, error) {
 	defer f.Close()
 	for _, s := range f.Sections {
 		if s.Offset > 0 && int64(s.Offset)+int64(s.Size) > int64(len(data)) {
-			return b, fmt.Errorf("%w: it is the beginning of an EFI program, without its section %s", ErrNotLoader, s.Name)
+			return b, fmt.Errorf("%w: it is the beginning of an EFI program, without its section %s", ErrNotLoader,
+				s.Name)
 		}
 	}
 	known := false
 	if b.Class, known = machines[f.Machine]; !known {
-		return b, fmt.Errorf("%w: it is an EFI program for machine %#x", ErrNotLoader, f.Machine)
+		return b, fmt.Errorf("%w: it is an EFI program for machines of type %#x", ErrNotLoader, f.Machine)
 	}
 	var directories []pe.DataDirectory
 	var subsystem uint16

@@ -67,7 +67,7 @@ func TestInspectLoaderRefuses(t *testing.T) {
 		"cut":            {cut[:len(cut)-1], "without its section .text"},
 		"cut signature":  {signed.Bytes()[:len(signed.Bytes())-1], "without its signature"},
 		"driver":         {driver.Bytes(), "it is no EFI application"},
-		"other machine":  {riscv.Bytes(), "it is an EFI program for machine 0x5064"},
+		"other machine":  {riscv.Bytes(), "it is an EFI program for machines of type 0x5064"},
 		"other program": {
 			loaderkit.EFI{Machine: pe.IMAGE_FILE_MACHINE_AMD64, Words: []byte("GRUB sha256sum")}.Bytes(),
 			"but not iPXE",

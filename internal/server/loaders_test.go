@@ -57,8 +57,15 @@ func TestLoaders(t *testing.T) {
 	if all, err := operator.Loaders(ctx); err != nil || len(all) != 2 {
 		t.Errorf("%+v, %v", all, err)
 	}
+	if l, err := operator.Loader(ctx, "efi-x64"); err != nil || l.Version != "1.0.0" || l.Digests {
+		t.Errorf("%+v, %v", l, err)
+	}
+	if _, err := operator.Loader(ctx, "efi-arm64"); !api.IsCode(err, api.NotFound) {
+		t.Errorf("%v", err)
+	}
 	l, err := admin.ImportLoader(ctx, own)
-	if err != nil || l.Firmware != "efi-x64" || l.File != "snponly.efi" || !l.Imported || !l.Digests || l.Size != len(own) {
+	if err != nil || l.Firmware != "efi-x64" || l.File != "snponly.efi" || !l.Imported || !l.Digests ||
+		l.Size != len(own) {
 		t.Fatalf("%+v, %v", l, err)
 	}
 	if got := firmware(); got != "bios  efi-x64 2.0.0 imported" || !bytes.Equal(sent(), own) {

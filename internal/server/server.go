@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -327,7 +328,8 @@ func (s *Server) findPrograms() (err error) {
 		s.log.Warn("a boot loader is not used", "err", err, "hint", "`pando loader list` shows what machines are sent")
 	}
 	if len(s.loaders.List()) == 0 {
-		s.log.Warn("no boot files for firmware; only machines with iPXE in their ROM will boot", "dirs", dirs,
+		s.log.Warn("no boot files for firmware; only machines with iPXE in their ROM will boot",
+			"dirs", strings.Join(dirs, " "),
 			"hint", "install Debian's package ipxe, or name a directory with --boot-files")
 	}
 	if s.agents, err = initrd.FindPrograms(s.cfg.Agent, s.cfg.Dir); err != nil {

@@ -198,7 +198,7 @@ var mayImport = []rule{
 	{"hostcheck", []string{"api", "bootloader", "cmdenv", "dhcp", "exitcode", "netboot", "output"}},
 	{"storeflags", []string{"exitcode", "output", "server", "store", "store/s3"}},
 	{"buildrun", []string{"build", "exitcode", "fleet", "image", "output", "terminal"}},
-	{"cli/doctor", []string{"cmdenv", "exitcode", "hostcheck", "output"}},
+	{"cli/doctor", []string{"bootloader", "cmdenv", "exitcode", "hostcheck", "output"}},
 	{"cli/serve", []string{
 		"api", "bootloader", "build", "build/*", "buildrun", "cmdenv", "dhcp", "exitcode", "fleet", "hostcheck",
 		"listing", "openid", "output", "secretfile", "server", "server/*", "store/s3", "storeflags", "terminal",

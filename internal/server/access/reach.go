@@ -26,7 +26,8 @@ var (
 	reachesAll = []string{
 		"GET /v1/images/{name}/diff", "GET /v1/images/{name}/history", "GET /v1/images/{name}/sbom",
 		"GET /v1/store/versions/{digest}", "GET /v1/store/objects/{id}", "POST /v1/store/missing",
-		"GET /v1/keys", "GET /v1/policy", "GET /v1/loaders", "GET /v1/openapi.json",
+		"GET /v1/keys", "GET /v1/policy", "GET /v1/loaders", "GET /v1/loaders/{firmware}",
+		"GET /v1/openapi.json",
 	}
 	reachesOwn = []string{
 		"GET /v1/status",

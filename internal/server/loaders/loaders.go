@@ -28,6 +28,7 @@ func (a *API) Routes() []httpapi.Route {
 	return []httpapi.Route{
 		httpapi.NewRoute("GET", "/v1/loaders", httpapi.JSON(a.list)),
 		httpapi.NewRoute("POST", "/v1/loaders", httpapi.JSON(a.importLoader)),
+		httpapi.NewRoute("GET", "/v1/loaders/{firmware}", httpapi.JSON(a.show)),
 		httpapi.NewRoute("DELETE", "/v1/loaders/{firmware}", httpapi.JSON(a.delete)),
 	}
 }
@@ -38,6 +39,17 @@ func (a *API) list(*http.Request) (any, error) {
 		out.Loaders = append(out.Loaders, view(l))
 	}
 	return out, nil
+}
+
+func (a *API) show(r *http.Request) (any, error) {
+	firmware := r.PathValue("firmware")
+	for _, l := range a.set.List() {
+		if string(l.Class) == firmware {
+			return view(l), nil
+		}
+	}
+	return nil, api.NewError(api.NotFound, "there is no boot loader for "+firmware+" firmware",
+		"`pando loader list` shows what there is, `pando loader import` brings another")
 }
 
 func view(l bootloader.Loader) api.Loader {
@@ -60,7 +72,8 @@ func (a *API) importLoader(r *http.Request) (any, error) {
 	}
 	l, err := a.set.Import(data)
 	if errors.Is(err, netboot.ErrNotLoader) {
-		return nil, httpapi.BadRequest(err.Error(), "import a build of iPXE: snponly.efi for UEFI, undionly.kpxe for BIOS")
+		return nil, httpapi.BadRequest(err.Error(),
+			"import a build of iPXE: snponly.efi for UEFI, undionly.kpxe for BIOS")
 	}
 	if err != nil {
 		return nil, err

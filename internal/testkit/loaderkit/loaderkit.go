@@ -27,7 +27,8 @@ func (e EFI) Bytes() []byte {
 		}
 	}
 	var optional any = pe.OptionalHeader64{
-		Magic: 0x20b, SizeOfHeaders: headers, Subsystem: e.Subsystem, NumberOfRvaAndSizes: 16, DataDirectory: directories,
+		Magic: 0x20b, SizeOfHeaders: headers, Subsystem: e.Subsystem, NumberOfRvaAndSizes: 16,
+		DataDirectory: directories,
 	}
 	if e.Machine == pe.IMAGE_FILE_MACHINE_I386 {
 		optional = pe.OptionalHeader32{
