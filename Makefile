@@ -87,16 +87,20 @@ agent-flags: # how pando-init is built, for a test of its size
 	@echo '$(AGENT_FLAGS)'
 
 .PHONY: install
-install: build ## pando into PREFIX/bin (/usr/local), the node's program into PREFIX/lib/pando
+install: build ## pando into PREFIX/bin (/usr/local), the node's program and iPXE into PREFIX/lib/pando
+	@scripts/install-packages loader
 	install -D -m 755 build/bin/pando $(DESTDIR)$(PREFIX)/bin/pando
 	install -D -m 755 build/bin/pando-init $(DESTDIR)$(PREFIX)/lib/pando/pando-init
 	install -D -m 755 build/bin/pando-init-$(OTHER_ARCH) $(DESTDIR)$(PREFIX)/lib/pando/pando-init-$(OTHER_ARCH)
+	for f in build/ipxe/*.efi; do \
+		[ ! -e $$f ] || install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/pando/ipxe $$f; \
+	done
 
 .PHONY: uninstall
 uninstall: ## removes what install put into PREFIX; the data directory stays
 	rm -f $(DESTDIR)$(PREFIX)/bin/pando $(DESTDIR)$(PREFIX)/lib/pando/pando-init \
-		$(DESTDIR)$(PREFIX)/lib/pando/pando-init-$(OTHER_ARCH)
-	-rmdir $(DESTDIR)$(PREFIX)/lib/pando
+		$(DESTDIR)$(PREFIX)/lib/pando/pando-init-$(OTHER_ARCH) $(DESTDIR)$(PREFIX)/lib/pando/ipxe/*.efi
+	-rmdir $(DESTDIR)$(PREFIX)/lib/pando/ipxe $(DESTDIR)$(PREFIX)/lib/pando
 
 .PHONY: test
 test: packages lint test-unit test-boot ## everything that is checked on each change, real boots included

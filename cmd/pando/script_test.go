@@ -45,7 +45,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"seed": seed, "packed": packed, "answers": answers, "history": history, "code": code,
-			"bootable": bootable, "tmpfs": tmpfs, "flip": flip, "bucket": bucketOf,
+			"bootable": bootable, "tmpfs": tmpfs, "flip": flip, "bucket": bucketOf, "loader": loaderFile,
 		},
 		Condition: func(cond string) (bool, error) {
 			if cond == "root" {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"debug/elf"
+	"debug/pe"
 	"encoding/binary"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"pando/internal/image"
 	"pando/internal/imagefs"
 	"pando/internal/store"
+	"pando/internal/testkit/loaderkit"
 )
 
 // treeRelease is the release of the kernel in a tree that `bootable` makes.
@@ -103,4 +105,19 @@ func flip(ts *testscript.TestScript, _ bool, args []string) {
 		data[len(data)/2] ^= 4
 		ts.Check(os.WriteFile(d.ObjectPath(u.ID), data, 0o644))
 	}))
+}
+
+// loaderFile makes what looks like a build of iPXE: loader FILE bios, or loader FILE amd64|arm64 VERSION [digests].
+func loaderFile(ts *testscript.TestScript, _ bool, args []string) {
+	data := loaderkit.BIOS()
+	if args[1] != "bios" {
+		machine := uint16(pe.IMAGE_FILE_MACHINE_AMD64)
+		if args[1] == "arm64" {
+			machine = pe.IMAGE_FILE_MACHINE_ARM64
+		}
+		data = loaderkit.IPXE(machine, args[2], len(args) > 3).Bytes()
+	}
+	path := ts.MkAbs(args[0])
+	ts.Check(os.MkdirAll(filepath.Dir(path), 0o755))
+	ts.Check(os.WriteFile(path, data, 0o644))
 }

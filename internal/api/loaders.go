@@ -3,7 +3,10 @@ package api
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"net/url"
 )
 
@@ -35,14 +38,25 @@ func (c *Client) Loaders(ctx context.Context) (out []Loader, err error) {
 	return l.Loaders, err
 }
 
+// Loader returns the build that machines with this firmware are sent.
+func (c *Client) Loader(ctx context.Context, firmware string) (out Loader, err error) {
+	err = c.call(ctx, "GET", "/v1/loaders/"+url.PathEscape(firmware), nil, nil, &out)
+	return out, err
+}
+
 // ImportLoader makes a build the one that machines of its firmware are sent.
 func (c *Client) ImportLoader(ctx context.Context, data []byte) (out Loader, err error) {
-	res, err := c.sendBytes(ctx, "POST", "/v1/loaders", nil, LoaderType, bytes.NewReader(data))
+	sum := sha256.Sum256(data)
+	query := url.Values{"sha256": {hex.EncodeToString(sum[:])}}
+	res, err := c.sendBytes(ctx, "POST", "/v1/loaders", query, LoaderType, bytes.NewReader(data))
 	if err != nil {
 		return out, err
 	}
 	defer res.Body.Close()
-	return out, json.NewDecoder(res.Body).Decode(&out)
+	if err := json.NewDecoder(res.Body).Decode(&out); err != nil {
+		return out, fmt.Errorf("POST /v1/loaders: decode answer: %w", err)
+	}
+	return out, nil
 }
 
 // DeleteLoader removes the imported build for a kind of firmware.

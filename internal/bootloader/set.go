@@ -1,6 +1,8 @@
 package bootloader
 
 import (
+	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -42,6 +44,7 @@ func (l Loader) SHA256() string {
 type Set struct {
 	imports string
 	dirs    []string
+	change  sync.Mutex // held while the directory of imports changes and is read again
 
 	mu     sync.Mutex
 	active map[netboot.Class]Loader
@@ -62,7 +65,7 @@ func Dirs(named, program string) []string {
 }
 
 // Open looks for builds. imports is the directory of imported ones, "" where there are none. Errors are of files that
-// are there and cannot be read; the others are used all the same.
+// are there and cannot be used; the others are used all the same.
 func Open(imports string, dirs ...string) (*Set, error) {
 	s := &Set{imports: imports, dirs: dirs}
 	return s, s.look()
@@ -77,12 +80,11 @@ func (s *Set) look() error {
 	}
 	for _, class := range netboot.Classes() {
 		for _, dir := range dirs {
-			l, err := find(dir, class)
+			l, err := find(dir, class, dir == s.imports)
 			bad = errors.Join(bad, err)
 			if l.Name == "" {
 				continue
 			}
-			l.Imported = dir == s.imports
 			if was, ok := active[class]; !ok || !was.Imported && l.Digests && !was.Digests {
 				active[class] = l
 			}
@@ -95,7 +97,8 @@ func (s *Set) look() error {
 }
 
 // find is the best build of a class in a directory; one without a name: there is none.
-func find(dir string, class netboot.Class) (Loader, error) {
+func find(dir string, class netboot.Class, imported bool) (Loader, error) {
+	var bad error
 	for _, name := range netboot.Candidates(class) {
 		path := filepath.Join(dir, name)
 		data, err := os.ReadFile(path)
@@ -103,15 +106,23 @@ func find(dir string, class netboot.Class) (Loader, error) {
 			continue
 		}
 		if err != nil {
-			return Loader{}, fmt.Errorf("boot loader: %w", err)
+			bad = errors.Join(bad, fmt.Errorf("boot loader: %w", err))
+			continue
 		}
 		b, err := netboot.InspectLoader(data)
-		if err != nil || b.Class != class { // the operator put it there under this name, and may know why
+		if err == nil && b.Class != class {
+			err = fmt.Errorf("it is for %s firmware", b.Class)
+		}
+		switch {
+		case err != nil && (imported || len(data) == 0): // it was whole when it was imported
+			bad = errors.Join(bad, fmt.Errorf("boot loader %s: %w", path, err))
+			continue
+		case err != nil: // the operator put it there under this name, and may know why
 			b = netboot.Build{Class: class}
 		}
-		return Loader{Build: b, Name: name, Path: path, Data: data}, nil
+		return Loader{Build: b, Name: name, Path: path, Imported: imported, Data: data}, bad
 	}
-	return Loader{}, nil
+	return Loader{}, bad
 }
 
 // List returns the builds that machines are sent, in the order of netboot.Classes.
@@ -156,8 +167,8 @@ func (s *Set) File(name string) []byte {
 	return nil
 }
 
-// Asked returns the build that a TFTP name asks for. Behind the name may stand what an old ROM took from the next option
-// of its DHCP packet, of which the number is a letter as often as not: "undionly.kpxeC".
+// Asked returns the build that a TFTP name asks for. An old ROM may append the number of the next option in its DHCP
+// packet, which is often a letter: "undionly.kpxeC".
 func (s *Set) Asked(name string) []byte {
 	var found Loader
 	for _, l := range s.List() {
@@ -174,23 +185,32 @@ func (s *Set) Import(data []byte) (Loader, error) {
 	if err != nil {
 		return Loader{}, err
 	}
+	s.change.Lock()
+	defer s.change.Unlock()
 	// The name of the class stays the same whatever is sent under it: a site's own DHCP server names it.
-	l := Loader{Build: b, Name: netboot.Candidates(b.Class)[0], Imported: true, Data: data}
-	l.Path = filepath.Join(s.imports, l.Name)
+	name := cmp.Or(s.Names()[b.Class], netboot.Candidates(b.Class)[0])
 	if err := os.MkdirAll(s.imports, 0o755); err != nil {
-		return l, fmt.Errorf("import a boot loader: %w", err)
+		return Loader{}, fmt.Errorf("import a boot loader: %w", err)
 	}
-	if err := store.WriteFile(l.Path, data, 0o644); err != nil {
-		return l, fmt.Errorf("import a boot loader: %w", err)
+	if err := store.WriteFile(filepath.Join(s.imports, name), data, 0o644); err != nil {
+		return Loader{}, fmt.Errorf("import a boot loader: %w", err)
 	}
-	return l, s.look()
+	err = s.look() // also has errors of files that were there before
+	for _, l := range s.List() {
+		if l.Class == b.Class && l.Imported && bytes.Equal(l.Data, data) {
+			return l, nil
+		}
+	}
+	return Loader{}, fmt.Errorf("import a boot loader: %w", err)
 }
 
 // Delete removes the imported build of a class; a package's is sent again, if there is one.
 func (s *Set) Delete(class netboot.Class) error {
+	s.change.Lock()
+	defer s.change.Unlock()
 	i := slices.IndexFunc(s.List(), func(l Loader) bool { return l.Class == class && l.Imported })
 	if i < 0 {
-		return hint.With(fmt.Errorf("no boot loader for %s was imported: %w", class, fs.ErrNotExist),
+		return hint.With(fmt.Errorf("no boot loader for %s firmware was imported: %w", class, fs.ErrNotExist),
 			"`pando loader list` shows what there is")
 	}
 	for _, name := range netboot.Candidates(class) {
@@ -198,5 +218,6 @@ func (s *Set) Delete(class netboot.Class) error {
 			return fmt.Errorf("delete a boot loader: %w", err)
 		}
 	}
-	return s.look()
+	_ = s.look() // its errors are of other files
+	return nil
 }

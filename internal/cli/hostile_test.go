@@ -98,6 +98,7 @@ var givenArgs = map[string]string{
 	"media create":   "pc1 --output medium.img",
 	"plan":           "--nodes 3 --image lab",
 	"lease delete":   "10.0.0.1",
+	"loader import":  "file",
 	"config show":    "all /etc/x",
 	"config delete":  "all /etc/x",
 	"config set":     "all /etc/x --from file",

@@ -14,6 +14,7 @@ import (
 	"pando/internal/cli/group"
 	"pando/internal/cli/image"
 	"pando/internal/cli/key"
+	"pando/internal/cli/loader"
 	"pando/internal/cli/node"
 	"pando/internal/cli/rollout"
 	"pando/internal/cli/serve"
@@ -81,6 +82,7 @@ and "^" keeps what one of the two has; parentheses group: 'pc[001-120]!pc007&@la
 		access.UserCommand(env),
 		access.AuditCommand(env),
 		site.LeaseCommand(env),
+		loader.Command(env),
 		key.Command(env),
 		site.PolicyCommand(env),
 		site.MediaCommand(env),

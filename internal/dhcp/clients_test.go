@@ -22,8 +22,8 @@ const (
 
 // ownSpec serves 10.77.0.100-200 on br0.
 func ownSpec() helperSpec {
-	return helperSpec{Config: Config{Mode: Own, Interfaces: []string{"br0"}, Subnets: []Subnet{*testSubnet()},
-		Loaders: netboot.Loaders{netboot.ClassBIOS: "undionly.kpxe", netboot.ClassX64: "snponly.efi"}}}
+	return helperSpec{Config: Config{Mode: Own, Interfaces: []string{"br0"}, Subnets: []Subnet{*testSubnet()}},
+		Loaders: netboot.Loaders{netboot.ClassBIOS: "undionly.kpxe", netboot.ClassX64: "snponly.efi"}}
 }
 
 func proxySpec() helperSpec {

@@ -52,11 +52,13 @@ const (
 // Config is what an operator decides.
 type Config struct {
 	Mode       Mode
-	Interfaces []string               // names; requests are answered on these and no others
-	Subnets    []Subnet               // for Own: at least one; also those behind relay agents
-	Loaders    func() netboot.Loaders // returns the boot files at hand
-	DataPort   uint16                 // the image port; 0: DefaultDataPort
-	BaseURL    string                 // URL of the image port as nodes see it; "": http://<address that answers>:DataPort
+	Interfaces []string // names; requests are answered on these and no others
+	Subnets    []Subnet // for Own: at least one; also those behind relay agents
+	DataPort   uint16   // the image port; 0: DefaultDataPort
+	BaseURL    string   // URL of the image port as nodes see it; "": http://<address that answers>:DataPort
+
+	// Loaders returns the boot files at hand now; nil: there are none.
+	Loaders func() netboot.Loaders `json:"-"`
 
 	// NoProbe leaves out the probe before an address is offered, for segments where ARP does not work.
 	NoProbe bool
@@ -73,6 +75,14 @@ type Subnet struct {
 	Domain    string
 	Search    []string      // domain search list
 	LeaseTime time.Duration // 0: DefaultLeaseTime
+}
+
+// loaders returns the boot files at hand now.
+func (c Config) loaders() netboot.Loaders {
+	if c.Loaders == nil {
+		return nil
+	}
+	return c.Loaders()
 }
 
 // Validate returns all errors of the configuration at once.

@@ -33,6 +33,7 @@ const helperEnv = "PANDO_DHCP_HELPER"
 // helperSpec says what the helper serves.
 type helperSpec struct {
 	Config  Config
+	Loaders netboot.Loaders // a function in Config, which no JSON carries
 	Leases  []fleet.Lease
 	Menu    bool           // firmware ignores a plain boot file
 	NICs    []fleet.MAC    // of the node whose fixed address is the first of Leases
@@ -128,6 +129,7 @@ func helper(specJSON string, out *lines) error {
 	for _, m := range spec.Known {
 		leases.known[m] = true
 	}
+	spec.Config.Loaders = func() netboot.Loaders { return spec.Loaders }
 	s := &Server{Config: spec.Config, Registry: leases, Log: log,
 		hurry:   hurried(spec.Hurry),
 		Observe: func(v Seen) { out.put(line{Seen: &v}) },

@@ -28,7 +28,7 @@ func (s *Server) view(ctx context.Context, l *link, r Request, boot bool, now ti
 		StoppedFor: st.StoppedFor,
 		Server:     st.Address,
 		BootPort:   boot,
-		Loaders:    s.Config.Loaders(),
+		Loaders:    s.Config.loaders(),
 	}}
 	if err := s.records(ctx, l, r, &v, now); err != nil {
 		return v, err

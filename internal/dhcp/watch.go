@@ -102,7 +102,7 @@ func (s *Server) answerLook(l *link, r Request, from netip.AddrPort, boot bool, 
 
 func (s *Server) lookView(l *link, r Request, boot bool, now time.Time) View {
 	st := l.state(s.Config.Mode)
-	v := View{Mode: st.Mode, StoppedFor: st.StoppedFor, Server: st.Address, BootPort: boot, Loaders: s.Config.Loaders(),
+	v := View{Mode: st.Mode, StoppedFor: st.StoppedFor, Server: st.Address, BootPort: boot, Loaders: s.Config.loaders(),
 		Rank: l.rank(now)}
 	if v.Mode == Own {
 		if v.Subnet = s.subnet(l, r, netip.Addr{}); v.Subnet != nil {

@@ -16,7 +16,6 @@ import (
 	"pando/internal/api"
 	"pando/internal/cmdenv"
 	"pando/internal/exitcode"
-	"pando/internal/netboot"
 	"pando/internal/output"
 )
 
@@ -111,53 +110,6 @@ func ipv4Of(i net.Interface) []string {
 		}
 	}
 	return out
-}
-
-// defaultBootFiles is the directory of the boot loaders in Debian's package ipxe.
-const defaultBootFiles = "/usr/lib/ipxe"
-
-const installIPXE = "apt install ipxe, or name a directory with --boot-files"
-
-func checkBootFiles(_ context.Context, o Options) []Finding {
-	dir := o.BootFiles
-	if dir == "" {
-		dir = defaultBootFiles
-	}
-	var out []Finding
-	for _, want := range []struct {
-		class netboot.Class
-		use   string
-	}{{netboot.ClassBIOS, "BIOS machines"}, {netboot.ClassX64, "UEFI machines"}} {
-		if name := bootFile(dir, want.class); name == "" {
-			out = append(
-				out,
-				found(
-					Warning,
-					installIPXE,
-					"no boot loader for %s in %s (%s)",
-					want.use,
-					dir,
-					strings.Join(netboot.Candidates(want.class), " or "),
-				)...)
-		}
-	}
-	if len(out) == 2 {
-		return found(Problem, installIPXE, "no boot loader in %s", dir)
-	}
-	if len(out) == 0 {
-		out = found(Fine, "", "boot loaders for BIOS and UEFI in %s", dir)
-	}
-	return out
-}
-
-// bootFile returns the path of the boot loader for a class, "" if there is none or it is empty.
-func bootFile(dir string, c netboot.Class) string {
-	for _, name := range netboot.Candidates(c) {
-		if s, err := os.Stat(filepath.Join(dir, name)); err == nil && s.Mode().IsRegular() && s.Size() > 0 {
-			return name
-		}
-	}
-	return ""
 }
 
 // checkTools looks for the programs that `image build` runs, and for the agent.

@@ -29,7 +29,8 @@ var (
 	product = regexp.MustCompile(`\x00(\d+\.\d+\.\d+[-+.~0-9A-Za-z]*)\x00`)
 	// machines are the classes by the machine of a PE file.
 	machines = map[uint16]Class{
-		pe.IMAGE_FILE_MACHINE_AMD64: ClassX64, pe.IMAGE_FILE_MACHINE_I386: ClassIA32, pe.IMAGE_FILE_MACHINE_ARM64: ClassARM64,
+		pe.IMAGE_FILE_MACHINE_AMD64: ClassX64, pe.IMAGE_FILE_MACHINE_I386: ClassIA32,
+		pe.IMAGE_FILE_MACHINE_ARM64: ClassARM64,
 	}
 )
 
@@ -45,18 +46,24 @@ func InspectLoader(data []byte) (Build, error) {
 	case len(data) == 0:
 		return b, fmt.Errorf("%w: it is empty", ErrNotLoader)
 	case len(data) > MaxLoader:
-		return b, fmt.Errorf("%w: it has %d bytes, a loader at most %d", ErrNotLoader, len(data), MaxLoader)
+		return b, fmt.Errorf("%w: it is larger than %d bytes", ErrNotLoader, MaxLoader)
 	case !bytes.HasPrefix(data, []byte("MZ")):
 		return inspectBIOS(data)
 	}
 	f, err := pe.NewFile(bytes.NewReader(data))
 	if err != nil {
-		return b, fmt.Errorf("%w: it is no whole EFI program: %v", ErrNotLoader, err)
+		return b, fmt.Errorf("%w: it is no EFI program: %v", ErrNotLoader, err)
 	}
 	defer f.Close()
+	for _, s := range f.Sections {
+		if s.Offset > 0 && int64(s.Offset)+int64(s.Size) > int64(len(data)) {
+			return b, fmt.Errorf("%w: it is the beginning of an EFI program, without its section %s", ErrNotLoader,
+				s.Name)
+		}
+	}
 	known := false
 	if b.Class, known = machines[f.Machine]; !known {
-		return b, fmt.Errorf("%w: it is an EFI program for machine %#x", ErrNotLoader, f.Machine)
+		return b, fmt.Errorf("%w: it is an EFI program for machines of type %#x", ErrNotLoader, f.Machine)
 	}
 	var directories []pe.DataDirectory
 	var subsystem uint16
@@ -72,8 +79,11 @@ func InspectLoader(data []byte) (Build, error) {
 	if !bytes.Contains(data, []byte("iPXE")) {
 		return b, fmt.Errorf("%w: it is an EFI application, but not iPXE", ErrNotLoader)
 	}
-	b.Signed = len(directories) > pe.IMAGE_DIRECTORY_ENTRY_SECURITY &&
-		directories[pe.IMAGE_DIRECTORY_ENTRY_SECURITY].Size > 0
+	signature := directories[pe.IMAGE_DIRECTORY_ENTRY_SECURITY] // its address is an offset in the file
+	if int64(signature.VirtualAddress)+int64(signature.Size) > int64(len(data)) {
+		return b, fmt.Errorf("%w: it is the beginning of an EFI program, without its signature", ErrNotLoader)
+	}
+	b.Signed = signature.Size > 0
 	b.Digests = bytes.Contains(data, sha256sum)
 	b.Version = versionIn(data)
 	return b, nil

@@ -25,15 +25,15 @@ func slots(n int) func(*Config) {
 	return func(c *Config) { c.nodeLink, c.Uplink = 1e6, int64(n)*1e6/2 }
 }
 
-// loaders counts the machines that have a script and have not requested their initramfs. Each of them has a slot.
-type loaders struct {
+// loading counts the machines that have a script and have not requested their initramfs. Each of them has a slot.
+type loading struct {
 	mu           sync.Mutex
 	more         sync.Cond
 	active, peak int
 	waited       int // machines that were told to wait
 }
 
-func (l *loaders) enter(waited bool) {
+func (l *loading) enter(waited bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.active++
@@ -44,7 +44,7 @@ func (l *loaders) enter(waited bool) {
 }
 
 // leave waits until `slots` machines have loaded at the same time. After that it does not wait.
-func (l *loaders) leave(slots int, full func()) {
+func (l *loading) leave(slots int, full func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for l.peak < slots {
@@ -65,7 +65,7 @@ func TestAdmission(t *testing.T) {
 	if got := s.admission.Status(); got.Slots != most || got.Loading != 0 || got.Uplink != 2e6 {
 		t.Fatalf("before the storm: %+v", got)
 	}
-	var l loaders
+	var l loading
 	l.more.L = &l.mu
 	full := func() {
 		if got := s.admission.Status(); got.Loading > most || got.Loading+got.Waiting > nodes {

@@ -57,7 +57,7 @@ type Config struct {
 	Direct objects.Direct // how nodes read objects from a bucket instead of from this server; nil: they do not
 
 	DHCP      dhcp.Config // Mode "" is off; the server fills in the loaders and ports
-	BootFiles string      // directory with iPXE's builds; "": those installed with this program and Debian's package ipxe
+	BootFiles string      // directory with iPXE's builds; "": those beside this program and of Debian's package ipxe
 	Agent     string      // path of the node's program pando-init; "": beside this program, or /usr/lib/pando
 	Servers   []string    // base URLs of other image ports with the same store; nodes try them after this server
 

@@ -122,7 +122,7 @@ func describedTypes() map[string]reflect.Type {
 		api.Journal{}, api.JournalLine{}, api.JournalBoot{}, api.StateList{}, api.StateOf{}, fleet.StatePlace{},
 		fleet.KeptPath{}, fleet.StateOrder{}, fleet.StateResult{}, api.VolumeState{}, api.Snapshot{}, api.StateChange{},
 		api.KeyVersion{}, api.SignatureAdd{}, api.Policy{}, api.MediumCreate{},
-		api.DHCP{}, api.DHCPAddresses{}, api.Port{}, api.Loads{}, api.Logs{},
+		api.Loader{}, api.LoaderList{}, api.DHCP{}, api.DHCPAddresses{}, api.Port{}, api.Loads{}, api.Logs{},
 		api.Status{}, api.FullDisk{},
 		api.Rollout{}, api.RolloutList{}, api.RolloutStart{}, fleet.RolloutPlan{}, fleet.RolloutNode{},
 		api.NodeDiff{}, api.NodeDiffList{},

@@ -12,6 +12,7 @@ import (
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/server/history"
+	"pando/internal/server/loaders"
 	"pando/internal/server/logs"
 	"pando/internal/server/operator"
 	"pando/internal/server/state"
@@ -45,6 +46,7 @@ func (s *Server) operatorList() []httpapi.Route {
 		s.storeAPI.Routes(),
 		s.imageAPI.Routes(),
 		s.media.Routes(),
+		loaders.New(s.loaders, s.log).Routes(),
 		[]httpapi.Route{httpapi.NewRoute("GET", descriptionPath, serveDescription)},
 	)
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -324,10 +325,11 @@ func (s *Server) findPrograms() (err error) {
 	program, _ := os.Executable() // without it there is Debian's directory
 	dirs := bootloader.Dirs(s.cfg.BootFiles, program)
 	if s.loaders, err = bootloader.Open(filepath.Join(s.cfg.Dir, bootloader.ImportDir), dirs...); err != nil {
-		return err
+		s.log.Warn("a boot loader is not used", "err", err, "hint", "`pando loader list` shows what machines are sent")
 	}
 	if len(s.loaders.List()) == 0 {
-		s.log.Warn("no boot files for firmware; only machines with iPXE in their ROM will boot", "dirs", dirs,
+		s.log.Warn("no boot files for firmware; only machines with iPXE in their ROM will boot",
+			"dirs", strings.Join(dirs, " "),
 			"hint", "install Debian's package ipxe, or name a directory with --boot-files")
 	}
 	if s.agents, err = initrd.FindPrograms(s.cfg.Agent, s.cfg.Dir); err != nil {
@@ -368,8 +370,8 @@ func (s *Server) wireBoot() {
 	s.discovery = discovery.New(s.registry, s.lastSeen.MayRun, s.now, s.log)
 	s.media = bootmedia.New(bootmedia.Options{
 		Store: s.store, Registry: s.registry, Versions: s.versions, Planner: s.planner, Keys: s.keys, Agents: s.agents,
-		Disks: s.disks, Ports: s.ports, Auth: s.nodeAuth, Interfaces: s.cfg.DHCP.Interfaces, BootFiles: cmp.Or(s.cfg.BootFiles, bootloader.PackageDir),
-		Release: s.cfg.Release, Log: s.log,
+		Disks: s.disks, Ports: s.ports, Auth: s.nodeAuth, Interfaces: s.cfg.DHCP.Interfaces,
+		BootFiles: cmp.Or(s.cfg.BootFiles, bootloader.PackageDir), Release: s.cfg.Release, Log: s.log,
 	})
 	s.booter = boots.New(boots.Config{
 		Registry: s.registry, Store: s.store, Versions: s.versions, Planner: s.planner, Ports: s.ports,

@@ -17,11 +17,10 @@ import (
 // arm64Timeout bounds the boot of an emulated arm64 machine, whose firmware alone takes a minute.
 const arm64Timeout = 20 * time.Minute
 
-// arm64Loader returns an iPXE for arm64. Debian has one since 13; scripts/install-packages fetches it for older
-// releases.
+// arm64Loader returns an iPXE for arm64: the one that scripts/install-packages fetches, or that of Debian 13 and later.
 func arm64Loader(t *testing.T) string {
 	t.Helper()
-	for _, p := range []string{"/usr/lib/ipxe/ipxe-arm64.efi", filepath.Join(binDir, "../arm64/ipxe-arm64.efi")} {
+	for _, p := range []string{filepath.Join(binDir, "../ipxe/ipxe-arm64.efi"), "/usr/lib/ipxe/ipxe-arm64.efi"} {
 		if _, err := os.Stat(p); err == nil {
 			return p
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"pando/internal/bootloader"
 	"pando/internal/cmdenv"
 	"pando/internal/exitcode"
 	"pando/internal/hostcheck"
@@ -29,7 +30,8 @@ has no module for. Exit code 0: fine; 7: something keeps nodes from booting; 8: 
 	}
 	f := c.Flags()
 	f.StringVar(&o.Interface, "interface", "", "network interface that nodes are on")
-	f.StringVar(&o.BootFiles, "boot-files", "", "directory of boot loaders (default /usr/lib/ipxe)")
+	f.StringVar(&o.BootFiles, "boot-files", "", "directory of boot loaders (default: beside pando, and "+
+		bootloader.PackageDir+")")
 	f.StringVar(&o.Agent, "agent", "", "the pando-init binary (default: found beside pando)")
 	f.BoolVar(&o.Quick, "quick", false, "leave out what takes seconds")
 	return env.ReadFlags(c)

@@ -78,7 +78,8 @@ func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
 	fl.StringVar(&f.tftp, "tftp", server.DefaultTFTP, "address of TFTP, or off")
 	f.addPages(c)
 	f.addLogs(c)
-	fl.StringVar(&f.bootFiles, "boot-files", "", "directory of boot loaders (default "+bootloader.PackageDir+")")
+	fl.StringVar(&f.bootFiles, "boot-files", "", "directory of boot loaders (default: beside pando, and "+
+		bootloader.PackageDir+")")
 	fl.StringVar(&f.agent, "agent", "", "the pando-init binary (default: beside pando, in ../lib/pando or "+
 		"in /usr/lib/pando)")
 	fl.StringSliceVar(&f.servers, "also", nil, "base URLs of image ports of further servers that hold the same store")

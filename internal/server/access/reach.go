@@ -26,7 +26,8 @@ var (
 	reachesAll = []string{
 		"GET /v1/images/{name}/diff", "GET /v1/images/{name}/history", "GET /v1/images/{name}/sbom",
 		"GET /v1/store/versions/{digest}", "GET /v1/store/objects/{id}", "POST /v1/store/missing",
-		"GET /v1/keys", "GET /v1/policy", "GET /v1/openapi.json",
+		"GET /v1/keys", "GET /v1/policy", "GET /v1/loaders", "GET /v1/loaders/{firmware}",
+		"GET /v1/openapi.json",
 	}
 	reachesOwn = []string{
 		"GET /v1/status",
@@ -61,6 +62,7 @@ var (
 		"POST /v1/store/versions", "POST /v1/store/objects",
 		"GET /v1/history/samples", "GET /v1/history/senders", // the server's load, and who sent what to whom
 		"GET /v1/leases", "DELETE /v1/leases/{address}",
+		"POST /v1/loaders", "DELETE /v1/loaders/{firmware}",
 		"POST /v1/media", "GET /v1/fleet", "PUT /v1/fleet", "PUT /v1/policy",
 		"GET /v1/secrets", "PUT /v1/secrets", "DELETE /v1/secrets/{name}", // one secret may be for several groups
 		"POST /v1/keys", "POST /v1/keys/{name}/rotate", "POST /v1/keys/{name}/revoke", "POST /v1/signatures",

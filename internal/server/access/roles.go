@@ -11,10 +11,10 @@ import (
 )
 
 // adminPaths can be changed only by admins. Only admins may read them either, unless they are in openPaths.
-var adminPaths = []string{"/v1/users", "/v1/tokens", "/v1/audit", "/v1/keys", "/v1/policy"}
+var adminPaths = []string{"/v1/users", "/v1/tokens", "/v1/audit", "/v1/keys", "/v1/policy", "/v1/loaders"}
 
 // openPaths are the adminPaths that every role may read.
-var openPaths = []string{"/v1/keys", "/v1/policy"}
+var openPaths = []string{"/v1/keys", "/v1/policy", "/v1/loaders"}
 
 // RoleFor returns the lowest role that may use a route.
 func RoleFor(method, path string) fleet.Role {
