@@ -25,10 +25,12 @@ func (t *Queue) Load(m netboot.Machine) (netboot.Admission, []netboot.Source) {
 		}
 	}
 	t.queue.SetPassed()
-	answer := t.queue.Request(now, m.MAC)
+	// A machine with so few before it gets a node within one load; the server's link is better used for the root.
+	serving := t.sources.Ready(now, m.Objects)
+	answer := t.queue.RequestAfter(now, m.MAC, serving)
 	if answer.Place > 0 {
 		// Each node that loads now serves soon, so the pace of the server alone says too much.
-		answer.Expect /= time.Duration(1 + t.sources.Count(m.Objects))
+		answer.Expect /= time.Duration(1 + serving)
 		answer.Hold = sourceHold
 		t.wants[m.MAC] = m
 	}

@@ -39,8 +39,8 @@ func (q *Queue) count(now time.Time, bytes int64) {
 // learn checks how much of the server's link the nodes use, once one load for each slot was sent. It measures all
 // nodes together: how two of them share the link says nothing, and the others use what a stalled node leaves.
 func (q *Queue) learn() {
-	if q.flow.bytes < int64(q.slots)*leastK {
-		return
+	if q.set.Passed || q.flow.bytes < int64(q.slots)*leastK {
+		return // the link is shared with what nodes read
 	}
 	together := float64(q.flow.bytes) / q.flow.took.Seconds()
 	before := q.flow.idle

@@ -26,6 +26,9 @@ const (
 // sweepEvery is how often the queue removes nodes that are lost.
 const sweepEvery = time.Second
 
+// inVain is how many loads a node waits for other nodes to send it kernel+initrd, before it may have a slot.
+const inVain = 3
+
 // maxQueue bounds the nodes that wait. Further nodes are told to request again, and get no place.
 const maxQueue = 16384
 
@@ -60,6 +63,9 @@ type waiter struct {
 	due   time.Time // when it was told to request again
 	grace time.Duration
 	held  bool // its request is held open
+
+	since  time.Time // of its first request
+	others bool      // it is to load from another node
 }
 
 // NewQueue returns a queue for a server's link and those of its nodes.
@@ -84,7 +90,11 @@ type Admission struct {
 }
 
 // Request gives a node a slot or a place. A node that has a slot and requests again keeps it.
-func (q *Queue) Request(now time.Time, mac fleet.MAC) Admission {
+func (q *Queue) Request(now time.Time, mac fleet.MAC) Admission { return q.RequestAfter(now, mac, 0) }
+
+// RequestAfter is Request for a node that may load from other nodes: the first `others` waiting nodes get no slot, unless
+// they have waited for others in vain.
+func (q *Queue) RequestAfter(now time.Time, mac fleet.MAC, others int) Admission {
 	q.sweep(now)
 	q.number++
 	if l := q.loading[mac]; l != nil {
@@ -96,7 +106,7 @@ func (q *Queue) Request(now time.Time, mac fleet.MAC) Admission {
 	if w != nil {
 		at, _ = slices.BinarySearchFunc(q.waiting, w.first, byFirst)
 	}
-	if q.room(now, at) {
+	if q.room(now, at) && (at >= others || w != nil && now.Sub(w.since) > inVain*q.took) {
 		if w != nil {
 			q.remove(at)
 		}
@@ -109,10 +119,11 @@ func (q *Queue) Request(now time.Time, mac fleet.MAC) Admission {
 		t.Hold = held
 	}
 	if w == nil && at < maxQueue {
-		w = &waiter{mac: mac, first: q.number, due: now}
+		w = &waiter{mac: mac, first: q.number, due: now, since: now, others: others > 0}
 		q.waiting, q.known[mac] = append(q.waiting, w), w
 	}
 	if w != nil {
+		w.others = others > at
 		w.grace = min(max(w.grace, now.Sub(w.due)+overdue), mostOverdue)
 		w.due, w.held = now.Add(t.Sleep), false
 	}

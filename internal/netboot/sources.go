@@ -90,6 +90,16 @@ func (s *Sources) Count(o Objects) (n int) {
 	return n
 }
 
+// Ready returns how many nodes with these objects may be named now, whether they serve somebody or not.
+func (s *Sources) Ready(now time.Time, o Objects) (n int) {
+	for _, x := range s.nodes {
+		if x.Objects == o && !now.Before(x.rests) {
+			n++
+		}
+	}
+	return n
+}
+
 // Pick returns the nodes that a machine is to load from, the best first; none if all are busy. The first one's place
 // is taken until Done, or until the load takes too long. A machine that asks again keeps its place.
 func (s *Sources) Pick(now time.Time, l Machine) []Source {

@@ -29,11 +29,11 @@ type kernelServer struct {
 }
 
 // withKernel returns a handler that serves the daemon's kernel file, and leaves other requests to next.
-func (d *blockDaemon) withKernel(next http.Handler) http.Handler {
+func (d *blockDaemon) withKernel(next http.Handler, uploads *sockopt.Scheduler) http.Handler {
 	if d.cfg.Kernel == nil {
 		return next
 	}
-	return &kernelServer{d.cfg.Kernel, next, make(chan struct{}, kernelUploads), &sockopt.Scheduler{},
+	return &kernelServer{d.cfg.Kernel, next, make(chan struct{}, kernelUploads), uploads,
 		func(n int64) { d.ledger.add(bytesUploaded, n) }}
 }
 
@@ -58,7 +58,7 @@ func (k *kernelServer) send(w http.ResponseWriter, r *http.Request, content *io.
 		http.Error(w, "busy", http.StatusServiceUnavailable)
 		return
 	}
-	leave := k.uploads.UploadBulk(r.Context())
+	leave := k.uploads.UploadAhead(r.Context())
 	defer leave()
 	writer, end := http.NewResponseController(w), time.Now().Add(kernelTime)
 	w.Header().Set("Content-Type", "application/octet-stream")

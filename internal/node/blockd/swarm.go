@@ -123,7 +123,7 @@ func (d *blockDaemon) joinSwarm(
 	}
 	d.swarm.Store(n)
 	go n.Run(ctx)
-	servePeers(ctx, l, d.withKernel(n.Handler()), d.log)
+	servePeers(ctx, l, d.withKernel(n.Handler(), n.Uploads()), d.log)
 	return n
 }
 

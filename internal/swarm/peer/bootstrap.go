@@ -37,7 +37,7 @@ func (n *Node) serveManifest(w http.ResponseWriter, r *http.Request) {
 // upload sends bytes to a peer, if one of the upload slots is free.
 func (n *Node) upload(w http.ResponseWriter, r *http.Request, data []byte, places *swarm.Uploads) {
 	n.mu.Lock()
-	admitted := places.Start()
+	admitted := (places != &n.slots.Pieces || !n.scheduler.Ahead()) && places.Start()
 	n.mu.Unlock()
 	if !admitted {
 		refuse(w)
@@ -53,7 +53,11 @@ func (n *Node) upload(w http.ResponseWriter, r *http.Request, data []byte, place
 	_ = writer.SetWriteDeadline(end) // not every connection has deadlines
 	plain(w)
 	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
-	defer n.scheduler.Upload(r.Context(), int64(len(data)))()
+	if places == &n.slots.Pieces {
+		defer n.scheduler.Upload(r.Context(), int64(len(data)))()
+	} else {
+		n.scheduler.UploadSmall(r.Context())
+	}
 	if _, err := w.Write(data); err == nil && writer.Flush() == nil { // otherwise the peer is gone
 		// The wait is bounded, so that a peer that does not read cannot keep the slot.
 		sockopt.Drain(r.Context(), time.Until(end))

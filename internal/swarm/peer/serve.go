@@ -34,6 +34,9 @@ func (n *Node) Handler() http.Handler {
 	return sockopt.Messages(m)
 }
 
+// Uploads returns the schedule of the node's uploads, for other uploads of its host.
+func (n *Node) Uploads() *sockopt.Scheduler { return &n.scheduler }
+
 // refused answers and reports banned clients, and all clients after this node has left.
 func (n *Node) refused(w http.ResponseWriter, from netip.AddrPort) bool {
 	n.mu.Lock()
