@@ -175,7 +175,7 @@ func TestSendBreaksOff(t *testing.T) {
 		}
 		p.runs(c.status, says, "state-send", "A1", from)
 		if (p.parcel != nil) != (c.status == 0) {
-			t.Errorf("%s: the server has %q", c.script, p.parcel)
+			t.Errorf("%s: the server has %.40q", c.script, p.parcel)
 		}
 	}
 }
