@@ -21,8 +21,6 @@ const (
 	SoftRebootNode NodeCommandKind = "soft-reboot"
 	StageNode      NodeCommandKind = "stage"  // fetch what the next boot needs, and keep running
 	SyncConfig     NodeCommandKind = "config" // update the config files to what the server has for this boot
-	// SendState makes a running node send its state. The command's id is that of the order.
-	SendState NodeCommandKind = "state"
 )
 
 // NodeCommand is something that an operator wants a running node to do. It is sent in the answer to a report.

@@ -62,9 +62,6 @@ func Over(urls []string, t http.RoundTripper) *Client {
 	return &Client{urls: slices.Clone(urls), client: &http.Client{Transport: t, Timeout: 30 * time.Second}}
 }
 
-// Patient returns an HTTP client for the same servers without a timeout.
-func (c *Client) Patient() *http.Client { return &http.Client{Transport: c.client.Transport} }
-
 // CloseIdle closes connections that are not in use.
 func (c *Client) CloseIdle() { c.client.CloseIdleConnections() }
 
@@ -146,10 +143,28 @@ func (c *Client) Stream(ctx context.Context, path, authorization string, in any)
 	if err != nil {
 		return nil, err
 	}
-	patient := c.Patient()
+	return c.stream(ctx, path, authorization, func() io.Reader { return bytes.NewReader(body) })
+}
+
+// Upload posts a body that may take any time, to the first server that answers. It calls body for each server that it
+// tries. The server can refuse before the body is sent.
+func (c *Client) Upload(ctx context.Context, path, authorization string, body func() io.Reader) error {
+	answer, err := c.stream(ctx, path, authorization, body)
+	if answer != nil {
+		answer.Close()
+	}
+	return err
+}
+
+func (c *Client) stream(
+	ctx context.Context,
+	path, authorization string,
+	body func() io.Reader,
+) (io.ReadCloser, error) {
+	patient := &http.Client{Transport: c.client.Transport}
 	var errs []error
 	for _, u := range c.InOrder() {
-		resp, err := send(ctx, patient, strings.TrimSuffix(u, "/")+path, authorization, body)
+		resp, err := send(ctx, patient, strings.TrimSuffix(u, "/")+path, authorization, body())
 		if err == nil {
 			return streamed(resp)
 		}
@@ -166,23 +181,27 @@ func streamed(resp *http.Response) (io.ReadCloser, error) {
 	if resp.StatusCode == http.StatusNoContent {
 		return nil, nil
 	}
-	return nil, ReadRefusal(resp)
+	return nil, readRefusal(resp)
 }
 
-func send(ctx context.Context, client *http.Client, url, authorization string, body []byte) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+func send(ctx context.Context, client *http.Client, url, authorization string, body io.Reader) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, body)
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Content-Type", "application/json")
+	if req.ContentLength > 0 {
+		req.Header.Set("Content-Type", "application/json")
+	} else {
+		req.Header.Set("Expect", "100-continue") // the body of an Upload
+	}
 	if authorization != "" {
 		req.Header.Set("Authorization", authorization)
 	}
 	return client.Do(req)
 }
 
-// ReadRefusal returns the error of an answer whose status is not a success.
-func ReadRefusal(resp *http.Response) error {
+// readRefusal returns the error of an answer whose status is not a success.
+func readRefusal(resp *http.Response) error {
 	data, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	if err != nil {
 		return err
@@ -193,13 +212,13 @@ func ReadRefusal(resp *http.Response) error {
 }
 
 func (c *Client) post(ctx context.Context, url, authorization string, body []byte, out any) error {
-	resp, err := send(ctx, c.client, url, authorization, body)
+	resp, err := send(ctx, c.client, url, authorization, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode/100 != 2 {
-		return ReadRefusal(resp)
+		return readRefusal(resp)
 	}
 	data, err := io.ReadAll(io.LimitReader(resp.Body, 16<<20))
 	if err != nil || out == nil || resp.StatusCode == http.StatusNoContent {

@@ -80,9 +80,6 @@ type StateResult struct {
 // the server.
 const StateReport = "state-report"
 
-// StateSender is the name of the template unit that sends a node's state to the server. Its instance is the order's id.
-const StateSender = "pando-state-send"
-
 // String describes the order.
 func (o StateOrder) String() string {
 	switch {

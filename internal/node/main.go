@@ -75,7 +75,7 @@ func runCommand(args []string, release string, stdout, stderr io.Writer) int {
 			return 1
 		}
 		return 0
-	case len(args) == 4 && (args[0] == "state-send" || args[0] == "state-fetch"):
+	case len(args) == 3 && args[0] == "state-send", len(args) == 4 && args[0] == "state-fetch":
 		return courier.Run(rundir.Dir, args, stderr)
 	case len(args) == 2 && args[0] == "own-nic":
 		return units.OwnNIC(rundir.Dir, args[1], stderr)

@@ -14,12 +14,6 @@ var ordersScript string
 //go:embed report.sh
 var reportScript string
 
-//go:embed send.sh
-var sendScript string
-
-//go:embed sendnow.sh
-var sendNowScript string
-
 // Files that the scripts write for each other and for the agent, and the unit and program that report the state.
 const (
 	reportFile = ownDir + fleet.StateReport
@@ -27,13 +21,6 @@ const (
 	reportUnit = "pando-state-report"
 
 	reportProgram = ownDir + "state-report.sh"
-)
-
-// The script and the unit that send the state of a running node. The agent starts the unit with an order's ID as its
-// instance.
-const (
-	sendFile = ownDir + "state-send.sh"
-	sendUnit = fleet.StateSender + "@.service"
 )
 
 // Place identifies where a node keeps its state, "" if it keeps none. Nodes with the same place can read each other's
@@ -73,36 +60,10 @@ func orderCalls(orders []fleet.StateOrder) string {
 				fmt.Fprintf(&b, "take '%s' '%s'\n", o.ID, o.FromDir)
 			}
 		case fleet.SendState:
-			fmt.Fprintf(&b, "send '%s' still\n", o.ID)
+			fmt.Fprintf(&b, "send '%s'\n", o.ID)
 		}
 	}
 	return b.String() + "tidy\n"
-}
-
-// sendFiles returns the unit and the script that send the state of a running node.
-func sendFiles(base string) []fleet.File {
-	script := fmt.Sprintf(
-		"base='%s'\ntold='%s'\n%s%s\nsend \"$1\" live\n/bin/sh %s\n",
-		base,
-		toldFile,
-		sendNowScript,
-		sendScript,
-		reportProgram,
-	)
-	return []fleet.File{
-		file(sendFile, script),
-		file(unitDir+sendUnit, `[Unit]
-Description=Pando: this node's state is sent to the server, for another node
-After=`+stateUnit+`
-RequiresMountsFor=`+base+`
-
-[Service]
-Type=oneshot
-ExecStart=/bin/sh `+sendFile+` %i
-Nice=19
-IOSchedulingClass=idle
-`),
-	}
 }
 
 // reportFiles returns the units and the program that report what is kept: when it is in place, when the boot is over,

@@ -6,6 +6,8 @@ own=$base/+pando
 mkdir -p "$own/since" || fail "$own cannot be made: may this node write there, as root?"
 : >"$told"
 
+tell() { (IFS='	' && echo "$*" >>"$told"); }
+
 # each DIRECTORY DO: does it with the name of everything that is kept in a directory.
 each() {
 	for p in "$1"/* "$1"/.[!.]*; do
@@ -65,6 +67,40 @@ take() {
 		become "$2"
 	fi
 	tell "done" "$id"
+}
+
+# through COMMAND...: tries it until it is done, or refused, which is the status 2. It holds up the boot, so it is not tried for ever, nor without a server: the next
+# boot does it then.
+through() {
+	n=0
+	until why=$("$@" 2>&1); do
+		case $? in
+		2) return 2 ;;
+		3) n=39 ;;
+		esac
+		n=$((n + 1))
+		case $n in
+		1 | 5 | 20) say "$why; trying again" ;;
+		40)
+			say "$why; the next boot tries again"
+			return 1
+			;;
+		esac
+		sleep 5
+	done
+}
+
+# send ID: what is kept goes to the server, for a node that does not find it.
+send() {
+	say "sending what is kept to the server, for another node"
+	through /run/pando/pando-init state-send "$1" "$base"
+	case $? in
+	0) say "sent, as was asked for" ;;
+	2)
+		say "not sent to the server: $why"
+		tell failed "$1" "$why"
+		;;
+	esac
 }
 
 # fetch ID DIGEST FROM: the state becomes a copy of what another node sent to the server. What comes is whole, and as it was sent, before anything is moved.

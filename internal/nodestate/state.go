@@ -89,7 +89,7 @@ func stateFiles(in Input) []fleet.File {
 				wanted(unitName(k.Path, ".mount"), "local-fs.target", bind(base+"/"+KeptName(k.Path), k.Path))...)
 		}
 	}
-	return slices.Concat(files, reportFiles(in, base), sendFiles(base), keptFiles(base))
+	return slices.Concat(files, reportFiles(in, base), keptFiles(base))
 }
 
 // KeptName is the name of a directory or file in the state directory: /var/log is var+log. Paths of kept directories
@@ -129,7 +129,7 @@ func script(in Input, st fleet.State, base string) string {
 		set("type", st.FileSystem)
 		set("options", "noatime")
 	}
-	b.WriteString(stateScript + sendScript + ordersScript + orderCalls(in.Orders))
+	b.WriteString(stateScript + ordersScript + orderCalls(in.Orders))
 	for _, k := range in.Keeping.Kept() {
 		how := "seed"
 		if k.File {

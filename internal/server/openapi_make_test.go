@@ -24,14 +24,21 @@ func TestDescriptionOfTypes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	updateDescription(t, want)
+}
+
+// updateDescription compares openapi.json with what it has to be, or rewrites it.
+func updateDescription(t *testing.T, want []byte) {
+	t.Helper()
 	switch {
 	case bytes.Equal(want, description):
 	case *update:
 		if err := os.WriteFile("openapi.json", want, 0o644); err != nil {
 			t.Fatal(err)
 		}
+		description = want
 	default:
-		t.Error("openapi.json is not what the types say; run go test ./internal/server -run TestDescription -update")
+		t.Error("openapi.json is not what the code says; run go test ./internal/server -run TestDescription -update")
 	}
 }
 
@@ -58,10 +65,7 @@ func withSchemas(doc []byte, types map[string]reflect.Type) ([]byte, error) {
 	if err := json.Unmarshal(doc, &words); err != nil {
 		return nil, err
 	}
-	g := schemaWriter{names: map[reflect.Type]string{}}
-	for name, typ := range types {
-		g.names[typ] = name
-	}
+	g := newSchemaWriter(types)
 	g.out.Write(head)
 	g.out.WriteString(schemasBegin)
 	for i, name := range slices.Sorted(maps.Keys(types)) {
@@ -77,6 +81,14 @@ func withSchemas(doc []byte, types map[string]reflect.Type) ([]byte, error) {
 type schemaWriter struct {
 	names map[reflect.Type]string
 	out   bytes.Buffer
+}
+
+func newSchemaWriter(types map[string]reflect.Type) *schemaWriter {
+	g := &schemaWriter{names: map[reflect.Type]string{}}
+	for name, typ := range types {
+		g.names[typ] = name
+	}
+	return g
 }
 
 // write writes one schema. words is the schema in the file now.
@@ -202,8 +214,11 @@ func wireFields(t reflect.Type) []reflect.StructField {
 	return out
 }
 
-// keyOrder is the order of keys in a schema.
+// keyOrder is the order of keys in a schema. Other keys follow.
 var keyOrder = []string{
+	"name",
+	"in",
+	"required",
 	"type",
 	"format",
 	"nullable",
@@ -216,15 +231,22 @@ var keyOrder = []string{
 	"description",
 }
 
+func keyPlace(key string) int {
+	if i := slices.Index(keyOrder, key); i >= 0 {
+		return i
+	}
+	return len(keyOrder)
+}
+
 // compact returns a value as openapi.json has it in one line.
 func compact(v any) string {
 	switch v := v.(type) {
 	case schema:
 		var parts []string
-		for _, key := range keyOrder {
-			if x, ok := v[key]; ok {
-				parts = append(parts, fmt.Sprintf("%q: %s", key, compact(x)))
-			}
+		keys := slices.Sorted(maps.Keys(v))
+		slices.SortStableFunc(keys, func(a, b string) int { return keyPlace(a) - keyPlace(b) })
+		for _, key := range keys {
+			parts = append(parts, fmt.Sprintf("%q: %s", key, compact(v[key])))
 		}
 		return "{" + strings.Join(parts, ", ") + "}"
 	case []any:

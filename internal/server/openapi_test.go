@@ -15,13 +15,6 @@ import (
 
 // openAPI holds the parts of an OpenAPI document that these tests use.
 type openAPI struct {
-	OpenAPI string `json:"openapi"`
-	Paths   map[string]map[string]struct {
-		OperationID string `json:"operationId"`
-		Parameters  []struct {
-			Name, In string
-		} `json:"parameters"`
-	} `json:"paths"`
 	Components struct {
 		Schemas map[string]struct {
 			Properties map[string]any `json:"properties"`
@@ -37,62 +30,6 @@ func readDescription(t *testing.T) openAPI {
 		t.Fatalf("openapi.json: %v", err)
 	}
 	return d
-}
-
-func TestDescriptionAndRoutesAgree(t *testing.T) {
-	described := map[string]bool{}
-	for path, operations := range readDescription(t).Paths {
-		for method, o := range operations {
-			described[strings.ToUpper(method)+" "+path] = true
-			var in []string
-			for _, p := range o.Parameters {
-				if p.In == "path" {
-					in = append(in, "{"+p.Name+"}")
-				}
-			}
-			var want []string
-			for _, part := range strings.Split(path, "/") {
-				if strings.HasPrefix(part, "{") {
-					want = append(want, part)
-				}
-			}
-			if !slices.Equal(in, want) {
-				t.Errorf("%s %s: describes path parameters %v, the path has %v", method, path, in, want)
-			}
-		}
-	}
-	routed := map[string]bool{}
-	for _, r := range (&Server{}).operatorList() {
-		routed[r.Method+" "+r.Path] = true
-	}
-	for r := range routed {
-		if !described[r] {
-			t.Errorf("%s is a route, and openapi.json does not describe it", r)
-		}
-	}
-	for d := range described {
-		if !routed[d] {
-			t.Errorf("openapi.json describes %s, and there is no such route", d)
-		}
-	}
-}
-
-// TestDescriptionAndClientAgree: each operation's ID is a method of the client.
-func TestDescriptionAndClientAgree(t *testing.T) {
-	ids := map[string]bool{"Server": true, "Close": true, "Patient": true} // methods without an operation
-	for path, operations := range readDescription(t).Paths {
-		for _, o := range operations {
-			ids[o.OperationID] = true
-			if _, ok := reflect.TypeFor[*api.Client]().MethodByName(o.OperationID); !ok && path != descriptionPath {
-				t.Errorf("%s: the client has no method %s", path, o.OperationID)
-			}
-		}
-	}
-	for i := range reflect.TypeFor[*api.Client]().NumMethod() {
-		if m := reflect.TypeFor[*api.Client]().Method(i).Name; !ids[m] {
-			t.Errorf("the client's method %s is no operation of openapi.json", m)
-		}
-	}
 }
 
 // describedTypes returns the types of the API by the names of their schemas.

@@ -183,7 +183,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	}
 	s.state = state.New(
 		state.Options{Dir: s.cfg.Dir, Registry: s.registry, Volumes: s.volumes.Dir(), LastSeen: s.lastSeen.Seen,
-			Auth: s.nodeAuth, Members: s.planner, Commands: s.commands, Now: s.now, Log: s.log},
+			Auth: s.nodeAuth, Members: s.planner, Now: s.now, Log: s.log},
 	)
 	s.configs = nodeconfig.New(s.keys, func() []dhcp.Subnet {
 		if !s.givesAddresses() {

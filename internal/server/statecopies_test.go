@@ -42,8 +42,8 @@ func (s *stateful) booted(n byte) *booted {
 	return &booted{x, cfg.Boot, resp.Session, cfg.Token, calls}
 }
 
-// says reports something about a node's state, and returns the server's answer.
-func (b *booted) says(text string) (answer api.ReportResponse) {
+// says reports something about a node's state.
+func (b *booted) says(text string) {
 	b.t.Helper()
 	r := api.ReportRequest{
 		Boot:   b.boot,
@@ -51,10 +51,9 @@ func (b *booted) says(text string) (answer api.ReportResponse) {
 		Status: &api.NodeStatus{State: text},
 		Events: []trace.Event{{Stage: trace.Booted, Kind: trace.End}},
 	}
-	if e := b.post("/v1/node/events", "Bearer "+b.session, r, &answer); e != nil {
+	if e := b.post("/v1/node/events", "Bearer "+b.session, r, nil); e != nil {
 		b.t.Fatal(e)
 	}
-	return answer
 }
 
 // sends sends an archive like the node's program.
@@ -143,7 +142,7 @@ func TestStateIsCopiedThroughTheServer(t *testing.T) {
 	}
 	s.told1("node002", "the copy of node001 waits: node001 has not sent its state")
 	old := a
-	if a = s.booted(1); !strings.HasPrefix(a.calls, "send '"+order+"' still\ntidy\n") {
+	if a = s.booted(1); !strings.HasPrefix(a.calls, "send '"+order+"'\ntidy\n") {
 		t.Errorf("the node that sends does\n%s", a.calls)
 	}
 	archive := strings.Repeat("state of node001 ", 4_000_000) // more than one check of the free space
@@ -253,7 +252,8 @@ func TestStateIsSentInPart(t *testing.T) {
 	}()
 	done := make(chan *api.Error)
 	go func() { done <- a.sends(order, right, r) }()
-	for s.of("node002").Orders[0].Bytes < state.RoomEvery {
+	part := filepath.Join(s.cfg.Dir, state.SpoolDir, order+".new")
+	for info, err := os.Stat(part); err != nil || info.Size() < state.RoomEvery; info, err = os.Stat(part) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if e := a.sends(order, right, strings.NewReader("beside it")); e == nil || e.Code != api.TooMany {
@@ -284,6 +284,7 @@ func TestStateIsSentInPart(t *testing.T) {
 		t.Errorf("not sent: %+v, %+v", x, s.of("node001"))
 	}
 	s.told1("node001", "not done, the sending to node002 of node state: no room")
+	s.told1("node002", "not done, the copy of node001 of node state: node001 could not send it: no room")
 }
 
 // A copy ends on both sides if it is withdrawn on either, if it is replaced, if the sender is deleted, and if nobody
@@ -303,6 +304,9 @@ func TestCopyThroughTheServerEnds(t *testing.T) {
 		if x.Orders != nil || y.Orders != nil || s.kept() != nil ||
 			why != "" && (y.Last == nil || !strings.Contains(y.Last.Error, why)) {
 			t.Errorf("%s: %+v, %+v %+v, %v", what, x, y, y.Last, s.kept())
+		}
+		if why != "" {
+			s.told1("node002", "not done, the copy of node001 of node state: "+why)
 		}
 	}
 	if _, err := s.c.WithdrawState(ctx, "node001"); err != nil {
@@ -325,7 +329,7 @@ func TestCopyThroughTheServerEnds(t *testing.T) {
 	if got, err := s.c.ResetState(ctx, "node001", api.StateChange{}); err != nil || len(got.Orders) != 2 {
 		t.Errorf("reset, it does not send any more: %+v, %v", got, err)
 	}
-	if a = s.booted(1); !strings.HasPrefix(a.calls, "send '"+order+"' still\nreset '") {
+	if a = s.booted(1); !strings.HasPrefix(a.calls, "send '"+order+"'\nreset '") {
 		t.Errorf("the node does\n%s", a.calls)
 	}
 	s.update(func(tx *registry.Tx) error { return tx.ForgetState("node001") })
@@ -340,7 +344,7 @@ func TestCopyThroughTheServerEnds(t *testing.T) {
 	if err := s.state.SettleCopies(ctx); err != nil {
 		t.Error(err)
 	}
-	ended("not fetched", "not fetched within 14 days")
+	ended("not fetched", "it was not fetched within 14 days")
 
 	a = s.booted(1)
 	order = s.copies()
@@ -356,67 +360,33 @@ func TestCopyThroughTheServerEnds(t *testing.T) {
 	}
 }
 
-// With --force a node that is on sends its state at once. If it cannot, its timeline says so, and its next boot sends
-// it.
-func TestStateIsSentAtOnce(t *testing.T) {
-	s := startStateful(t, "disk")
+// A sender that is on sends at its next boot, also with --force. Nodes may be renamed until the state has arrived.
+func TestCopyWaitsForBothNodes(t *testing.T) {
+	s, _, _, _ := startCopied(t)
+	got, err := s.c.CopyState(t.Context(), "node002", api.StateChange{From: "node001", Force: true})
+	if err != nil || len(got.Orders) != 1 || !got.Orders[0].Waits() {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	order := got.Orders[0].ID
+	for was, is := range map[string]string{"node001": "first", "node002": "second"} {
+		if _, err := s.c.SetNodes(t.Context(), api.NodeSet{Select: was, Name: &is}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	a := s.booted(1)
-	a.says(onDisk)
-	s.booted(2)
-	force := api.StateChange{From: "node001", Force: true}
-	wanted := func() (e api.NodeCommand) {
-		t.Helper()
-		got, err := s.c.CopyState(t.Context(), "node002", force)
-		if err != nil || len(got.Orders) != 1 {
-			t.Fatalf("%+v, %v", got, err)
-		}
-		for range 200 {
-			if x := a.says(onDisk).Command; x != nil {
-				e = *x
-				break
-			}
-			time.Sleep(20 * time.Millisecond)
-		}
-		if e.Kind != api.SendState || e.ID != got.Orders[0].ID {
-			t.Errorf("it is to do %+v", e)
-		}
-		return e
+	if !strings.HasPrefix(a.calls, "send '"+order+"'\n") {
+		t.Errorf("the node that sends does\n%s", a.calls)
 	}
-	report := func(e api.NodeCommand, why string) {
-		t.Helper()
-		if e := a.post("/v1/node/errand", "Bearer "+a.session, api.NodeCommandReport{
-			Boot: a.boot, ID: e.ID, Error: why},
-			nil); e != nil {
-			t.Error(e)
-		}
-	}
-	e := wanted()
-	report(e, "")
-	if e := a.sends(e.ID, "Bearer "+a.session, strings.NewReader("state")); e != nil {
+	if e := a.sends(order, "Bearer "+a.session, strings.NewReader("state")); e != nil {
 		t.Error(e)
 	}
-	e = wanted()
-	report(e, "it has no such unit")
-	for range 200 {
-		if s.saysOn("node001", "its state for node002 is not sent at once: it has no such unit") {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
+	b := s.booted(2)
+	if !strings.HasPrefix(b.calls, "fetch '"+order) {
+		t.Errorf("the node that gets it does\n%s", b.calls)
 	}
-	s.told1("node001", "its state for node002 is not sent at once: it has no such unit")
-	if a = s.booted(1); !strings.HasPrefix(a.calls, "send '"+e.ID+"' still\n") {
-		t.Errorf("its next boot does\n%s", a.calls)
+	if status, body := b.fetches(order, "Bearer "+b.session); status != 200 || body != "state" {
+		t.Errorf("fetched: status %d, %s", status, body)
 	}
-}
-
-// saysOn reports whether a timeline of a node has a message.
-func (s *stateful) saysOn(node, message string) bool {
-	s.t.Helper()
-	events, err := s.registry.Events(s.t.Context(), registry.EventFilter{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return slices.ContainsFunc(events, func(e trace.Event) bool { return e.Node == node && e.Message == message })
 }
 
 // A boot that may not have secrets neither sends nor fetches state, because kept files may contain keys.

@@ -26,8 +26,8 @@ perl -e 'for (["plain", "user.pando"], ["a dir/.hidden", "security.capability"],
   my ($path, $name) = @$_; my $v = "\0" x 100; my $n = syscall(191, $path, $name, $v, 100); print "$name ", unpack("H*", substr $v, 0, $n < 0 ? 0 : $n), "\n" }'`
 )
 
-// The state on one node's disk is copied to another node's disk with all properties of files: at once from a running
-// node, otherwise by its next boot. The server gives the state to no other node, and deletes it after arrival.
+// The state on one node's disk is copied to another node's disk with all properties of files: the next boot of the one
+// sends it, the first boot of the other after that fetches it. The server deletes it after arrival.
 func TestRealBootCopiesStateBetweenDisks(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -60,16 +60,8 @@ func TestRealBootCopiesStateBetweenDisks(t *testing.T) {
 	)
 	want := s.run(ga, showOdd)
 	t.Logf("%s", want)
-	if _, err := s.API.CopyState(t.Context(), b.name, api.StateChange{From: a.name, Force: true}); err != nil {
-		t.Fatal(err)
-	}
-	s.waitEventFor(
-		a.name,
-		stepTimeout,
-		ma,
-		func(e trace.Event) bool { return e.Message == "the node's state was sent to the server, for "+b.name },
-	)
-	spool := filepath.Join(s.Config.Data, "spool")
+	ma, _ = s.sends(a, b, ma)
+	spool := filepath.Join(s.Config.Data, "parcels")
 	left, _ := os.ReadDir(spool)
 	if len(left) != 1 {
 		t.Fatalf("on the server: %v", left)
@@ -77,7 +69,6 @@ func TestRealBootCopiesStateBetweenDisks(t *testing.T) {
 	if info, err := left[0].Info(); err != nil || info.Mode() != 0o600 || info.Size() > 5e6 {
 		t.Errorf("on the server: %v, %v", info, err)
 	}
-	s.healthy(ga)
 	s.cut(ma)
 
 	mb := s.hasCopy(b, a, want)
@@ -86,18 +77,7 @@ func TestRealBootCopiesStateBetweenDisks(t *testing.T) {
 	}
 	// And back: the other node's next boot sends it, before services can write.
 	s.run(s.shell(b), "rm -r '/srv/data/a dir' && echo other > /srv/data/plain && sync")
-	out, err := s.API.CopyState(t.Context(), a.name, api.StateChange{From: b.name})
-	if err != nil || len(out.Orders) != 1 || !out.Orders[0].Waits() {
-		t.Fatalf("%+v, %v", out, err)
-	}
-	s.cut(mb)
-	mb, gb := s.stateBoot(b)
-	s.waitEventFor(
-		b.name,
-		stepTimeout,
-		mb,
-		func(e trace.Event) bool { return e.Message == "the node's state was sent to the server, for "+a.name },
-	)
+	mb, gb := s.sends(b, a, mb)
 	want = s.run(gb, showSmall)
 	s.cut(mb)
 	ma, ga = s.arrives(a, b)
@@ -124,8 +104,8 @@ func (s *site) hasCopy(n, from node, want string) *testkit.Machine {
 }
 
 // State is copied from a disk to a volume, from there to an NFS server, and back to the disk, each time by a boot of
-// the receiving node. A volume keeps everything; NFS has neither attributes nor capabilities, and the rest still
-// arrives.
+// the sending and one of the receiving node. A volume keeps everything; NFS has neither attributes nor capabilities,
+// and the rest still arrives.
 func TestRealBootCopiesStateBetweenPlaces(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -164,9 +144,11 @@ func TestRealBootCopiesStateBetweenPlaces(t *testing.T) {
 		oddFiles+" && echo licence > /etc/app.lic; until grep licence /run/pando/state/etc+app.lic; do sleep 0.2; done",
 	)
 	want, small := s.run(g, showOdd), s.run(g, showUsual)
-	s.sentNow(disk, volume, m)
+	m, _ = s.sends(disk, volume, m)
+	s.cut(m)
 	m = s.hasCopy(volume, disk, want)
-	s.sentNow(volume, onNFS, m)
+	m, _ = s.sends(volume, onNFS, m)
+	s.cut(m)
 
 	m, g = s.arrives(onNFS, volume)
 	if got := s.run(g, showUsual); got != small {
@@ -174,7 +156,8 @@ func TestRealBootCopiesStateBetweenPlaces(t *testing.T) {
 	}
 	s.run(g, "echo other > /srv/data/plain && sync")
 	small = s.run(g, showUsual)
-	s.sentNow(onNFS, disk, m)
+	m, _ = s.sends(onNFS, disk, m)
+	s.cut(m)
 	m, g = s.arrives(disk, onNFS)
 	if got := s.run(g, showUsual); got != small || !strings.Contains(got, "other") {
 		t.Errorf("from NFS to a disk:\n%s\nand not\n%s", got, small)
@@ -186,19 +169,22 @@ func TestRealBootCopiesStateBetweenPlaces(t *testing.T) {
 const showUsual = `cd /srv/data && find . -exec stat -c '%n %F %u:%g %a %h %Y %s' {} + | grep -v '^\. ' | sort | sed '/directory\|fifo\|symbolic/s/ [0-9]* [0-9]*$//' &&
 cat plain /etc/app.lic && readlink soft && [ plain -ef hard ] && tail -c 4 hole`
 
-// sentNow makes a running node send its state for another node, and switches it off.
-func (s *site) sentNow(from, to node, m *testkit.Machine) {
+// sends orders a copy of the state of a running node, and boots that node again, which sends its state.
+func (s *site) sends(from, to node, m *testkit.Machine) (*testkit.Machine, *testkit.Guest) {
 	s.t.Helper()
-	if _, err := s.API.CopyState(s.t.Context(), to.name, api.StateChange{From: from.name, Force: true}); err != nil {
-		s.t.Fatal(err)
+	out, err := s.API.CopyState(s.t.Context(), to.name, api.StateChange{From: from.name})
+	if err != nil || len(out.Orders) != 1 || !out.Orders[0].Waits() {
+		s.t.Fatalf("%+v, %v", out, err)
 	}
+	s.cut(m)
+	m, g := s.stateBoot(from)
 	s.waitEventFor(
 		from.name,
 		stepTimeout,
 		m,
 		func(e trace.Event) bool { return e.Message == "the node's state was sent to the server, for "+to.name },
 	)
-	s.cut(m)
+	return m, g
 }
 
 // arrives boots a node that gets the state of another node.

@@ -143,8 +143,6 @@ func stateNotes(now time.Time, s api.StateOf) []string {
 // orderText describes an order and, for a copy through the server, how far it is.
 func orderText(o fleet.StateOrder) string {
 	switch {
-	case o.Waits() && o.Bytes > 0:
-		return fmt.Sprintf("%s, which is sending (%s so far)", o, output.Size(o.Bytes))
 	case o.Waits():
 		return fmt.Sprintf("%s, which has not sent it", o)
 	case o.Through:
@@ -225,13 +223,6 @@ func printOrders(env *cmdenv.Env, s api.StateOf, done string) {
 	switch {
 	case o.Kind == fleet.RemoveState:
 		env.Printf("%s is removed by the next node that boots and keeps its state there\n", s.Node)
-	case o.Waits() && o.Force:
-		env.Printf(
-			"%s sends its state now if it is on, else at its next boot. At the next boot of %s after that: %s\n",
-			o.From,
-			s.Node,
-			o,
-		)
 	case o.Waits():
 		env.Printf(
 			"%s sends its state at its next boot. At the next boot of %s after that: %s. Now: pando node reboot %s\n",
@@ -258,8 +249,8 @@ From volume to volume it is copied at once: TO must be off; FROM may be on, and 
 copies it at its next boot, before anything starts; FROM must be off until then, unless --force has it copied as its files are at that time. The state of a deleted node
 (NODE.deleted-TIME) can be copied as well.
 
-Otherwise, as between disks, it goes through the server: FROM sends it at its next boot, before anything starts, or at once with --force, as its files are at that time;
-TO takes it over at its next boot after that. Both must be there for it, and keep state.`,
+Otherwise, as between disks, it goes through the server: FROM sends it at its next boot, before anything starts; TO takes it over at its next boot after that. Both must
+keep state. "pando node reboot" does it now.`,
 		Example:           `  pando node state copy pc001 pc002`,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: env.CompleteNodes,
@@ -273,7 +264,8 @@ TO takes it over at its next boot after that. Both must be there for it, and kee
 			return nil
 		}),
 	}
-	c.Flags().BoolVar(&ch.Force, "force", false, "also from a node that is on, as its files are at that time")
+	c.Flags().BoolVar(&ch.Force, "force", false,
+		"on a network file system: also from a node that is on, as its files are at that time")
 	return c
 }
 

@@ -106,8 +106,6 @@ func (c *commands) one(ctx context.Context, e api.NodeCommand, rep *api.NodeComm
 	case api.SyncConfig:
 		rep.Files, err = c.syncConfig(ctx, e.DryRun)
 		return err
-	case api.SendState:
-		return sendState(ctx, e.ID)
 	case api.SoftRebootNode, api.StageNode:
 		return nil // done after the report
 	case api.KexecNode:

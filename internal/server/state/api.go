@@ -53,7 +53,7 @@ func (s *Service) listState(r *http.Request) (any, error) {
 			if err = errors.Join(err, e); err != nil {
 				return err
 			}
-			if x := s.stateOf(n.Settings.Of(g), n.Name, volumes, records); x.Kept != "" || x.Volume != nil ||
+			if x := stateOf(n.Settings.Of(g), n.Name, volumes, records); x.Kept != "" || x.Volume != nil ||
 				len(x.Places) > 0 {
 				out.Nodes = append(out.Nodes, x)
 			}
@@ -62,7 +62,7 @@ func (s *Service) listState(r *http.Request) (any, error) {
 	})
 	if selection == "" && registry.LimitOf(r.Context()) == nil { // deleted nodes are in no node set
 		for _, name := range goneStates(known, volumes, records) {
-			out.Nodes = append(out.Nodes, s.stateOf(fleet.Group{}, name, volumes, records))
+			out.Nodes = append(out.Nodes, stateOf(fleet.Group{}, name, volumes, records))
 		}
 	}
 	return out, err
@@ -87,7 +87,7 @@ func goneStates(known map[string]bool, volumes []volume.Info, records map[string
 	return out
 }
 
-func (s *Service) stateOf(
+func stateOf(
 	g fleet.Group,
 	node string,
 	volumes []volume.Info,
@@ -96,11 +96,6 @@ func (s *Service) stateOf(
 	r := records[node]
 	out := api.StateOf{Node: node, Kept: g.StateText(), Persist: g.PersistList(), Place: nodestate.Place(g.Keeping),
 		Dir: r.Dir, Deleted: r.Deleted, Places: r.Places, Orders: r.Orders, Last: r.Last}
-	for i, x := range out.Orders {
-		if x.Waits() {
-			out.Orders[i].Bytes = s.Spool.arrived(x.ID)
-		}
-	}
 	if i := slices.IndexFunc(volumes, func(v volume.Info) bool { return v.Name == node }); i >= 0 {
 		v := volumes[i]
 		out.Volume = &api.VolumeState{Size: v.Size, Used: v.Used, Attached: v.Attached, Changed: v.Changed}
@@ -125,7 +120,7 @@ func (s *Service) stateNow(ctx context.Context, node string) (out api.StateOf, e
 		n, err := tx.Node(node)
 		switch {
 		case errors.Is(err, registry.ErrNotFound):
-			out = s.stateOf(fleet.Group{}, node, volumes, records)
+			out = stateOf(fleet.Group{}, node, volumes, records)
 			return nil
 		case err != nil:
 			return err
@@ -134,7 +129,7 @@ func (s *Service) stateNow(ctx context.Context, node string) (out api.StateOf, e
 		if err != nil {
 			return err
 		}
-		out = s.stateOf(n.Settings.Of(g), node, volumes, records)
+		out = stateOf(n.Settings.Of(g), node, volumes, records)
 		views, err := s.views.Views(ctx, tx, []fleet.Node{n})
 		out.On = err == nil && s.runs(views[0])
 		return err

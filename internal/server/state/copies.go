@@ -2,16 +2,19 @@ package state
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"time"
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/nodeconfig"
 	"pando/internal/registry"
@@ -19,6 +22,25 @@ import (
 
 // SpoolLife is how long the spool keeps state that no node has fetched.
 const SpoolLife = 14 * 24 * time.Hour
+
+// orderThrough orders a copy through the server: node `from` sends its state at its next boot, before anything writes
+// to it, and node `of` fetches it at its first boot after that.
+func (s *Service) orderThrough(ctx context.Context, of, from keeps) error {
+	x := fleet.StateOrder{ID: rand.Text(), Asked: s.now(), Who: httpapi.CallerOf(ctx).String()}
+	send, take := x, x
+	send.Kind, send.Place, send.To = fleet.SendState, from.place, of.node
+	take.Kind, take.Place, take.From, take.Through = fleet.CopyState, of.place, from.node, true
+	return s.registry.Update(ctx, func(tx *registry.Tx) error {
+		r, err := tx.StateRecord(from.node)
+		if err == nil {
+			err = addOrder(tx, r, send)
+		}
+		if err != nil {
+			return err
+		}
+		return putOrder(tx, of, take)
+	})
+}
 
 // courier returns the boot that makes a request, and its node's order with an id and a kind. A boot that gets no
 // secrets has not proved which node it is, so it may neither send nor fetch state.
@@ -47,10 +69,25 @@ func (s *Service) courier(
 	}
 	b.Node = n.Name // the node may have been renamed since the boot
 	err = s.registry.View(r.Context(), func(tx *registry.Tx) error {
-		o, err = ordered(tx, n.Name, id, kind)
+		r, err := tx.StateRecord(n.Name)
+		i := slices.IndexFunc(r.Orders, func(x fleet.StateOrder) bool { return x.ID == id && x.Kind == kind })
+		switch {
+		case i >= 0:
+			o = r.Orders[i]
+		case err == nil || errors.Is(err, registry.ErrNotFound):
+			err = withdrawn(n.Name)
+		}
 		return err
 	})
 	return b, o, err
+}
+
+func withdrawn(node string) error {
+	return api.NewError(
+		api.NotFound,
+		"there is no such order for node "+node,
+		"the order was withdrawn or carried out already",
+	)
 }
 
 // withheld returns why a boot may not take part in copies between nodes, "" if it may.
@@ -58,33 +95,16 @@ func withheld(b registry.Boot, n fleet.Node, g fleet.Group) string {
 	return nodeconfig.Node{Node: n, Group: g, Boot: b}.Claim().Withheld()
 }
 
-// ordered returns the order of a node with an id and a kind.
-func ordered(tx *registry.Tx, node, id string, kind fleet.StateOrderKind) (o fleet.StateOrder, err error) {
-	r, err := tx.StateRecord(node)
-	if err != nil && !errors.Is(err, registry.ErrNotFound) {
-		return o, err
-	}
-	i := slices.IndexFunc(r.Orders, func(o fleet.StateOrder) bool { return o.ID == id && o.Kind == kind })
-	if i < 0 {
-		return o, api.NewError(
-			api.NotFound,
-			"there is no such order for node "+node,
-			"the order was withdrawn or carried out already",
-		)
-	}
-	return r.Orders[i], nil
-}
-
 // TakeState answers POST /v1/node/state/send: a node sends all its kept state as a tar archive, for the node that its
 // order names.
 func (s *Service) TakeState(w http.ResponseWriter, r *http.Request) error {
-	id := r.URL.Query().Get("order")
-	b, o, err := s.courier(r, fleet.BootID(r.URL.Query().Get("boot")), id, fleet.SendState)
+	q := r.URL.Query()
+	b, o, err := s.courier(r, fleet.BootID(q.Get("boot")), q.Get("order"), fleet.SendState)
 	if err != nil {
 		return err
 	}
 	// Without a time limit: TCP notices a node that is gone, and a node may read for long before it sends more.
-	bytes, digest, err := s.Spool.take(id, r.Body)
+	bytes, digest, err := s.Spool.take(o.ID, r.Body)
 	if err != nil {
 		s.log.Warn("node state cannot be received", "node", b.Node, "for", o.To, "err", err)
 		return err
@@ -97,35 +117,31 @@ func (s *Service) TakeState(w http.ResponseWriter, r *http.Request) error {
 	}
 	s.log.Info("node state received", "node", b.Node, "for", o.To, "bytes", bytes)
 	w.WriteHeader(http.StatusNoContent)
-	return s.tellEnded(ctx, b, []fleet.StateResult{result})
+	return s.tellEnded(ctx, b, result)
 }
 
-// sentState records that the server has received the state of a node.
+// sentState records that the server has received the state of a node, unless one of the two orders was withdrawn
+// meanwhile.
 func sentState(tx *registry.Tx, node string, x fleet.StateResult, bytes int64, digest string) error {
-	if _, err := ordered(tx, node, x.ID, fleet.SendState); err != nil {
-		return err
-	}
-	r, err := tx.StateRecord(node)
-	if err != nil {
-		return err
-	}
-	r.Orders, r.Last = slices.DeleteFunc(r.Orders, func(o fleet.StateOrder) bool { return o.ID == x.ID }), &x
-	if err := tx.PutStateRecord(r); err != nil {
-		return err
-	}
 	all, err := tx.StateRecords()
+	halves := 0
 	for _, r := range all {
-		for i := range r.Orders {
-			if o := &r.Orders[i]; o.ID == x.ID && o.Through {
-				o.Sent, o.Bytes, o.Digest = x.At, bytes, digest
-				return tx.PutStateRecord(r)
-			}
+		i := slices.IndexFunc(r.Orders, func(o fleet.StateOrder) bool { return o.ID == x.ID })
+		if i < 0 {
+			continue
 		}
+		if o := &r.Orders[i]; o.Kind == fleet.SendState {
+			r.Orders, r.Last = slices.Delete(r.Orders, i, i+1), &x
+		} else {
+			o.Sent, o.Bytes, o.Digest = x.At, bytes, digest
+		}
+		halves++
+		err = errors.Join(err, tx.PutStateRecord(r))
 	}
-	if err != nil {
-		return err
+	if err == nil && halves < 2 {
+		err = withdrawn(node)
 	}
-	return api.NewError(api.NotFound, "nobody waits for the state of "+node+" any more", "")
+	return err
 }
 
 // GiveState answers POST /v1/node/state/fetch: a node fetches the state that another node sent for it.
@@ -138,19 +154,15 @@ func (s *Service) GiveState(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if !o.Through || o.Waits() {
-		return api.NewError(api.NotFound, o.From+" has not sent its state", "")
-	}
-	f, err := s.Spool.open(o.ID)
+	f, err := os.Open(s.Spool.path(o.ID))
 	if err != nil {
 		return api.NewError(
 			api.NotFound,
-			"the server has lost what "+o.From+" sent: "+err.Error(),
+			"the server does not have the state of "+o.From+": "+err.Error(),
 			"order the copy again",
 		)
 	}
 	defer f.Close()
-	w.Header().Set("Content-Type", "application/x-tar")
 	w.Header().Set("Content-Length", strconv.FormatInt(o.Bytes, 10))
 	_, _ = io.CopyN(w, f, o.Bytes) // the node notices a short answer
 	return nil
@@ -158,22 +170,21 @@ func (s *Service) GiveState(w http.ResponseWriter, r *http.Request) error {
 
 // SettleCopies ends copies that have become impossible, and removes files of the spool that no order needs. It is safe
 // to call at any time.
-func (s *Service) SettleCopies(ctx context.Context) error {
+func (s *Service) SettleCopies(ctx context.Context) error { return s.settle(ctx, nil) }
+
+// settle is SettleCopies with the reasons of nodes that could not send their state, by order.
+func (s *Service) settle(ctx context.Context, failed map[string]string) error {
 	ctx = registry.Whole(ctx)
-	err := s.registry.Update(ctx, func(tx *registry.Tx) error {
-		all, err := tx.StateRecords()
-		if err != nil {
+	var ended []endedCopy
+	err := s.Spool.sweep(func() (needed map[string]bool, err error) {
+		err = s.registry.Update(ctx, func(tx *registry.Tx) (err error) {
+			ended, needed, err = endCopies(tx, s.now(), failed)
 			return err
-		}
-		for _, r := range unsettled(all, s.now()) {
-			if err := tx.PutStateRecord(r); err != nil {
-				return err
-			}
-		}
-		return nil
+		})
+		return needed, err
 	})
-	if err == nil {
-		err = s.Spool.sweep(ctx, s.spoolWanted)
+	for _, x := range ended {
+		err = errors.Join(err, s.tellEnded(ctx, x.boot, x.result))
 	}
 	if err != nil {
 		return fmt.Errorf("copies of node state through the server: %w", err)
@@ -181,79 +192,57 @@ func (s *Service) SettleCopies(ctx context.Context) error {
 	return nil
 }
 
-// spoolWanted returns the ids of the orders that may have a file in the spool.
-func (s *Service) spoolWanted(ctx context.Context) (map[string]bool, error) {
-	want := map[string]bool{}
-	err := s.registry.View(ctx, func(tx *registry.Tx) error {
-		all, err := tx.StateRecords()
-		for _, r := range all {
-			for _, x := range r.Orders {
-				want[x.ID] = want[x.ID] || x.Through
-			}
-		}
-		return err
-	})
-	return want, err
+// endedCopy is a copy that has become impossible, with the latest boot of the node that does not get it.
+type endedCopy struct {
+	boot   registry.Boot
+	result fleet.StateResult
 }
 
-// unsettled returns the records that lose orders which have become impossible: the other node's order is gone, or the
-// state was not fetched in time.
-func unsettled(all map[string]fleet.StateRecord, now time.Time) (out []fleet.StateRecord) {
-	sends, copies := map[string]bool{}, map[string]bool{}
+// endCopies removes orders that have become impossible: the other node's order is gone, or the state was not fetched in
+// time. needed has the ids of the orders that may have a file in the spool.
+func endCopies(
+	tx *registry.Tx,
+	now time.Time,
+	failed map[string]string,
+) (ended []endedCopy, needed map[string]bool, err error) {
+	all, err := tx.StateRecords()
+	halves := map[string]int{} // orders about state that is not sent yet, two for each copy
 	for _, r := range all {
 		for _, x := range r.Orders {
-			sends[x.ID] = sends[x.ID] || x.Kind == fleet.SendState
-			copies[x.ID] = copies[x.ID] || x.Waits()
+			if x.Kind == fleet.SendState || x.Waits() {
+				halves[x.ID]++
+			}
 		}
 	}
+	needed = map[string]bool{}
 	for _, r := range all {
-		n := len(r.Orders)
-		r.Orders = slices.DeleteFunc(slices.Clone(r.Orders), func(x fleet.StateOrder) bool {
+		n, last := len(r.Orders), r.Last
+		r.Orders = slices.DeleteFunc(r.Orders, func(x fleet.StateOrder) bool {
 			why := ""
-			switch {
+			switch alone := halves[x.ID] < 2; {
 			case x.Kind == fleet.SendState:
-				return !copies[x.ID]
-			case x.Waits() && !sends[x.ID]:
+				return alone
+			case x.Waits() && alone && failed[x.ID] != "":
+				why = x.From + " could not send it: " + failed[x.ID]
+			case x.Waits() && alone:
 				why = x.From + " does not send its state any more"
 			case x.Through && !x.Waits() && now.Sub(x.Sent) > SpoolLife:
 				why = fmt.Sprintf("it was not fetched within %d days", int(SpoolLife.Hours()/24))
 			default:
+				needed[x.ID] = x.Through
 				return false
 			}
 			r.Last = &fleet.StateResult{StateOrder: x, At: now, Error: why}
 			return true
 		})
 		if len(r.Orders) != n {
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
-// failCopies ends the copies whose sending node could not send its state, with that node's reason.
-func failCopies(tx *registry.Tx, ended []fleet.StateResult) error {
-	failed := map[string]fleet.StateResult{}
-	for _, x := range ended {
-		if x.Kind == fleet.SendState && x.Error != "" {
-			failed[x.ID] = x
-		}
-	}
-	if len(failed) == 0 {
-		return nil
-	}
-	all, err := tx.StateRecords()
-	for _, r := range all {
-		n := len(r.Orders)
-		r.Orders = slices.DeleteFunc(r.Orders, func(o fleet.StateOrder) bool {
-			x, ok := failed[o.ID]
-			if ok = ok && o.Waits(); ok {
-				r.Last = &fleet.StateResult{StateOrder: o, At: x.At, Error: o.From + " could not send it: " + x.Error}
-			}
-			return ok
-		})
-		if len(r.Orders) != n {
 			err = errors.Join(err, tx.PutStateRecord(r))
 		}
+		if r.Last != last {
+			b, e := fleetview.LatestBoot(tx, fleet.Node{Name: r.Node})
+			b.Node = r.Node
+			ended, err = append(ended, endedCopy{b, *r.Last}), errors.Join(err, e)
+		}
 	}
-	return err
+	return ended, needed, err
 }

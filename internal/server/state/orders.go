@@ -72,16 +72,18 @@ func (s *Service) runs(n api.Node) bool {
 // order records an order. An order about the whole state replaces earlier ones.
 func (s *Service) order(ctx context.Context, of keeps, x fleet.StateOrder) error {
 	x.ID, x.Place, x.Asked, x.Who = rand.Text(), of.place, s.now(), httpapi.CallerOf(ctx).String()
-	return s.registry.Update(ctx, func(tx *registry.Tx) error {
-		r, err := keptIn(tx, of.node, of.k)
-		if err != nil {
-			return err
-		}
-		if len(x.Paths) == 0 {
-			r.Orders = sendsOf(r)
-		}
-		return addOrder(tx, r, x)
-	})
+	return s.registry.Update(ctx, func(tx *registry.Tx) error { return putOrder(tx, of, x) })
+}
+
+func putOrder(tx *registry.Tx, of keeps, x fleet.StateOrder) error {
+	r, err := keptIn(tx, of.node, of.k)
+	if err != nil {
+		return err
+	}
+	if len(x.Paths) == 0 {
+		r.Orders = sendsOf(r)
+	}
+	return addOrder(tx, r, x)
 }
 
 // sendsOf returns the orders to send state to other nodes. They stay when the node's own state is replaced, because the
@@ -166,17 +168,27 @@ func (s *Service) orderCopy(ctx context.Context, of keeps, req api.StateChange) 
 	if err != nil && !errors.Is(err, registry.ErrNotFound) {
 		return err
 	}
-	if from.place != "" && (!of.st.Shared() || from.place != of.place) {
-		return s.orderThrough(ctx, of, from, r, req.Force)
+	through, place := from.place != "" && (!of.st.Shared() || from.place != of.place), of.place
+	if through {
+		place = from.place
 	}
-	if p := r.In(of.place); !of.st.Shared() || p == nil || p.Told.IsZero() {
+	p := r.In(place)
+	switch known := p != nil && !p.Told.IsZero(); {
+	case through && known:
+		return s.orderThrough(ctx, of, from)
+	case through:
+		return api.NewError(
+			api.Conflict,
+			fmt.Sprintf("%s has not reported yet that it keeps anything on its %s", from.node, from.st.Kind),
+			"it needs a boot with its settings; `pando node state list` shows what there is",
+		)
+	case !known || !of.st.Shared():
 		return api.NewError(
 			api.Conflict,
 			fmt.Sprintf("%s keeps nothing where node %s keeps its state, %s", req.From, of.node, of.k.StateText()),
 			keepsNothingHint(of, from),
 		)
-	}
-	if from.on && !req.Force {
+	case from.on && !req.Force:
 		return api.NewError(
 			api.Conflict,
 			fmt.Sprintf("%s is on: the copy would have only part of what it writes meanwhile", req.From),

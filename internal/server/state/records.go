@@ -209,16 +209,16 @@ func (s *Service) KeepReport(ctx context.Context, b registry.Boot, text string) 
 		})
 		gone, err := removedStates(tx, report.ended, s.now())
 		ended = append(ended, gone...)
-		return errors.Join(err, tx.PutStateRecord(r), failCopies(tx, ended))
+		return errors.Join(err, tx.PutStateRecord(r))
 	})
 	if err != nil {
 		return fmt.Errorf("record the state report of %s: %w", b.Node, err)
 	}
 	s.told.report(b, text)
 	if slices.ContainsFunc(ended, func(x fleet.StateResult) bool { return x.Through || x.Kind == fleet.SendState }) {
-		err = s.SettleCopies(ctx)
+		err = s.settle(ctx, report.ended)
 	}
-	return errors.Join(err, s.tellEnded(ctx, b, ended))
+	return errors.Join(err, s.tellEnded(ctx, b, ended...))
 }
 
 // removedStates deletes the records of deleted nodes whose state was removed everywhere.
@@ -248,7 +248,7 @@ func removedStates(tx *registry.Tx, done map[string]string, at time.Time) (ended
 	return ended, err
 }
 
-func (s *Service) tellEnded(ctx context.Context, b registry.Boot, ended []fleet.StateResult) error {
+func (s *Service) tellEnded(ctx context.Context, b registry.Boot, ended ...fleet.StateResult) error {
 	for _, x := range ended {
 		e := trace.Event{
 			Time:    s.now(),

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/nodeauth"
@@ -22,7 +21,6 @@ type Service struct {
 	views    fleetview.Nodes
 	auth     *nodeauth.Checker
 	members  Members
-	commands Commands
 	told     told
 	now      func() time.Time
 	log      *slog.Logger
@@ -34,11 +32,6 @@ type Members interface {
 	Member(ctx context.Context, mac fleet.MAC) (fleet.Node, fleet.Group, error)
 }
 
-// Commands sends commands to running nodes.
-type Commands interface {
-	Do(ctx context.Context, boot fleet.BootID, what api.NodeCommand) (api.NodeCommandReport, error)
-}
-
 // Options are what a Service needs.
 type Options struct {
 	Dir      string // the data directory
@@ -47,7 +40,6 @@ type Options struct {
 	LastSeen func(fleet.Node) time.Time
 	Auth     *nodeauth.Checker
 	Members  Members
-	Commands Commands
 	Now      func() time.Time
 	Log      *slog.Logger
 }
@@ -55,11 +47,11 @@ type Options struct {
 // New returns a Service.
 func New(o Options) *Service {
 	return &Service{
-		registry: o.Registry, volumes: o.Volumes, Spool: newSpool(filepath.Join(o.Dir, SpoolDir)),
+		registry: o.Registry, volumes: o.Volumes, Spool: &Spool{dir: filepath.Join(o.Dir, SpoolDir), Free: spoolFree},
 		views: fleetview.Nodes{
 			Registry: o.Registry,
 			LastSeen: o.LastSeen,
-		}, auth: o.Auth, members: o.Members, commands: o.Commands,
+		}, auth: o.Auth, members: o.Members,
 		now: o.Now, log: o.Log,
 	}
 }

@@ -22,8 +22,7 @@ func TestSpoolFillsTheDisk(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	p := newSpool(filepath.Join(dir, SpoolDir))
-	p.Free = 0
+	p := &Spool{dir: filepath.Join(dir, SpoolDir)}
 	_, _, err := p.take("A1", strings.NewReader(strings.Repeat("x", 1<<20)))
 	if !api.IsCode(err, api.Conflict) || !strings.Contains(err.Error(), "no room for it: 0 MB are free") {
 		t.Errorf("%v", err)
