@@ -26,6 +26,7 @@ type PastBoot struct {
 	Elapsed  time.Duration                 `json:"elapsed"`
 	Ends     map[trace.Stage]time.Duration `json:"ends,omitempty"` // end of each stage, since the boot started
 	Bytes    map[string]int64              `json:"bytes,omitempty"`
+	Refused  int                           `json:"refused,omitempty"` // times that a node did not deliver kernel or initramfs
 }
 
 // History answers GET /v1/history.

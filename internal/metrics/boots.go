@@ -22,13 +22,14 @@ const nativeFactor = 1.1
 const maxBoots = 16384
 
 // sources are the labels for the sources of bytes. Other names that nodes report count as "other".
-var sources = []string{trace.SourceK, "server", "bucket", "peer", "cache", "zero", "disk"}
+var sources = []string{trace.SourceK, trace.SourceNeighbour, "server", "bucket", "peer", "cache", "zero", "disk"}
 
 // bootMeters counts boots from their events.
 type bootMeters struct {
 	ended    *prometheus.CounterVec
 	failures *prometheus.CounterVec
 	bytes    *prometheus.CounterVec
+	refused  prometheus.Counter
 	took     *prometheus.HistogramVec
 
 	mu    *sync.Mutex
@@ -61,9 +62,11 @@ func newBootMeters() bootMeters {
 		bytes: counter(
 			"pando_boot_bytes_total",
 			"Bytes that nodes received for their boots and while they ran, by source: k (boot loader, kernel and "+
-				"initramfs), server, bucket, peer, cache (their own disks'), zero (read, and never sent).",
+				"initramfs), k-neighbour (kernel and initramfs from nodes), server, bucket, peer, cache (their own disks'), zero (read, and never sent).",
 			"source",
 		),
+		refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "pando_boot_kernel_refusals_total",
+			Help: "Times that a node did not deliver kernel or initramfs to a machine that boots."}),
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "pando_boot_duration_seconds",
 			Help:    "Time of boots from the first packet to the default target.",
 			Buckets: bootBuckets, NativeHistogramBucketFactor: nativeFactor, NativeHistogramMaxBucketNumber: 60},
@@ -79,7 +82,7 @@ func newBootMeters() bootMeters {
 }
 
 func (m *bootMeters) all() []prometheus.Collector {
-	return []prometheus.Collector{m.ended, m.failures, m.bytes, m.took}
+	return []prometheus.Collector{m.ended, m.failures, m.bytes, m.refused, m.took}
 }
 
 // Boots reads what is recorded of boots.
@@ -104,6 +107,7 @@ func (s *Site) Event(e trace.Event, boots Boots) error {
 	before.Bytes = cloned(f.progress.Bytes)
 	f.progress.Apply(e)
 	m.count(before.Bytes, f.progress.Bytes)
+	m.refused.Add(float64(f.progress.Refused - before.Refused))
 	if e.Kind == trace.Fail && trace.Rank(e.Stage) >= 0 {
 		m.failures.WithLabelValues(string(e.Stage)).Inc()
 	}

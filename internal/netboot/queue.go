@@ -106,7 +106,10 @@ func (q *Queue) RequestAfter(now time.Time, mac fleet.MAC, others int) Admission
 	if w != nil {
 		at, _ = slices.BinarySearchFunc(q.waiting, w.first, byFirst)
 	}
-	if q.room(now, at) && (at >= others || w != nil && now.Sub(w.since) > inVain*q.took) {
+	if w != nil {
+		w.others = others > at
+	}
+	if q.room(now, at) && (at >= others || w != nil && !q.elsewhere(now, w)) {
 		if w != nil {
 			q.remove(at)
 		}
@@ -123,7 +126,6 @@ func (q *Queue) RequestAfter(now time.Time, mac fleet.MAC, others int) Admission
 		q.waiting, q.known[mac] = append(q.waiting, w), w
 	}
 	if w != nil {
-		w.others = others > at
 		w.grace = min(max(w.grace, now.Sub(w.due)+overdue), mostOverdue)
 		w.due, w.held = now.Add(t.Sleep), false
 	}
@@ -131,6 +133,11 @@ func (q *Queue) RequestAfter(now time.Time, mac fleet.MAC, others int) Admission
 }
 
 func byFirst(w *waiter, first uint64) int { return cmp.Compare(w.first, first) }
+
+// elsewhere reports whether a waiting node is to load from another node, and has not waited for that in vain.
+func (q *Queue) elsewhere(now time.Time, w *waiter) bool {
+	return w.others && now.Sub(w.since) <= inVain*q.took
+}
 
 func (q *Queue) take(now time.Time, mac fleet.MAC) {
 	q.count(now, 0)
@@ -145,7 +152,7 @@ func (q *Queue) room(now time.Time, behind int) bool {
 		if free <= 0 {
 			break
 		}
-		if !now.After(w.due.Add(w.grace)) {
+		if !now.After(w.due.Add(w.grace)) && !q.elsewhere(now, w) {
 			free--
 		}
 	}

@@ -391,3 +391,32 @@ func TestQueueHoldOfRequests(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 }
+
+// The first waiting nodes leave the server's slots to others while as many nodes serve, but not for ever.
+func TestQueueLeavesToNodes(t *testing.T) {
+	mac := func(i byte) fleet.MAC { return fleet.MAC{2, 0, 0, 0, 0, i} }
+	q, now := NewQueue(Links{Server: 1e6, Node: 1e6, Passed: true}), time.Unix(1e9, 0)
+	if got := q.RequestAfter(now, mac(1), 2); got.Place != 1 {
+		t.Errorf("two nodes serve: %+v", got)
+	}
+	if got := q.RequestAfter(now, mac(2), 2); got.Place != 2 {
+		t.Errorf("two nodes serve: %+v", got)
+	}
+	q.Hold(now, mac(1), time.Minute)
+	q.Hold(now, mac(2), time.Minute)
+	if called := q.Called(now); called != nil {
+		t.Errorf("called: %v", called)
+	}
+	if got := q.RequestAfter(now, mac(3), 2); got.Place != 0 {
+		t.Errorf("the third: %+v", got)
+	}
+	q.End(now, mac(3), q.Begin(now, mac(3)))
+	now = now.Add(inVain*q.took + time.Second)
+	if called := q.Called(now); len(called) != 1 || called[0] != mac(1) {
+		t.Errorf("called, after long: %v", called)
+	}
+	q.Drop(mac(2))
+	if s := q.State(now); s.Waiting != 0 {
+		t.Errorf("%+v", s)
+	}
+}

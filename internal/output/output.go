@@ -120,8 +120,11 @@ func bySource(m map[string]int64, k string, text func(int64) string, between str
 		if n == 0 {
 			continue
 		}
-		if name == trace.SourceK {
+		switch name {
+		case trace.SourceK:
 			name = k
+		case trace.SourceNeighbour:
+			name = k + " from nodes"
 		}
 		parts = append(parts, name+" "+text(n))
 	}

@@ -34,6 +34,7 @@ type PastBoot struct {
 	Elapsed  time.Duration
 	Ends     trace.Ends
 	Bytes    map[string]int64
+	Refused  int // times that a node did not deliver kernel or initramfs to it
 }
 
 // pastBody has the fields that no query selects by.
@@ -45,6 +46,7 @@ type pastBody struct {
 	Elapsed  time.Duration    `json:"elapsed,omitempty"`
 	Ends     trace.Ends       `json:"ends,omitempty"`
 	Bytes    map[string]int64 `json:"bytes,omitempty"`
+	Refused  int              `json:"refused,omitempty"`
 }
 
 // HistoryFilter selects boots of the history. The zero filter selects all.
@@ -76,7 +78,7 @@ func (r *Registry) PutHistory(ctx context.Context, seq int64, boots ...PastBoot)
 }
 
 func putPast(ctx context.Context, tx *sql.Tx, b PastBoot) error {
-	body, err := json.Marshal(pastBody{b.Firmware, b.Image, b.Failure, b.Stage, b.Elapsed, b.Ends, b.Bytes})
+	body, err := json.Marshal(pastBody{b.Firmware, b.Image, b.Failure, b.Stage, b.Elapsed, b.Ends, b.Bytes, b.Refused})
 	if err != nil {
 		return fmt.Errorf("encode boot %s: %w", b.ID, err)
 	}
@@ -172,5 +174,6 @@ func scanPast(s scanner) (PastBoot, error) {
 	b.Started = unstamp(started)
 	b.Firmware, b.Image, b.Failure, b.Stage, b.Elapsed, b.Ends, b.Bytes =
 		body.Firmware, body.Image, body.Failure, body.Stage, body.Elapsed, body.Ends, body.Bytes
+	b.Refused = body.Refused
 	return b, err
 }

@@ -59,6 +59,10 @@ func (f *storm) wantK(n *node) {
 	}
 }
 
+// KernelStart is about how long a machine takes from the last byte of its initramfs until it serves kernel and
+// initramfs to others: its kernel starts, and it attaches its root.
+const KernelStart = 3 * time.Second
+
 // passedHold is how long the request of a node is held open that may load from other nodes, as package admission does.
 const passedHold = 10 * time.Second
 

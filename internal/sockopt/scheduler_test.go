@@ -91,3 +91,24 @@ func TestKernelsAndUploadsShareTheLink(t *testing.T) {
 	leaveB()
 	l.UploadBulk(t.Context())() // a context without a connection
 }
+
+// A response of UploadAhead goes before pieces until it ends; small responses that a boot waits for pass it.
+func TestUploadAhead(t *testing.T) {
+	var l Scheduler
+	ahead, piece, small := connected(t), connected(t), connected(t)
+	defer l.Upload(piece, 1<<20)()
+	if got := priority(piece, t); got != First || l.Ahead() {
+		t.Errorf("a piece alone has %d", got)
+	}
+	leave := l.UploadAhead(ahead)
+	l.UploadSmall(small)
+	if a, p, s := priority(ahead, t), priority(piece, t), priority(small, t); a != First || p != Bulk || s != Message ||
+		!l.Ahead() {
+		t.Errorf("ahead %d, piece %d, small %d", a, p, s)
+	}
+	leave()
+	l.UploadSmall(small)
+	if p, s := priority(piece, t), priority(small, t); p != First || s != First || l.Ahead() {
+		t.Errorf("afterwards: piece %d, small %d", p, s)
+	}
+}

@@ -54,6 +54,10 @@ const AttrKernelPort = "kernel_port"
 // AttrPrefix is the attribute of the same event with the length of the prefix of the node's subnet.
 const AttrPrefix = "prefix"
 
+// AttrRefused is the attribute of an event by which a machine says that a node did not deliver its kernel or initramfs.
+// It has the node's name.
+const AttrRefused = "refused_from"
+
 // AttrArgs is the attribute of the end of stage Script that has the kernel arguments of the boot.
 const AttrArgs = "args"
 

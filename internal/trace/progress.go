@@ -50,6 +50,7 @@ type Progress struct {
 	Cache   string           `json:"cache,omitempty"`   // the last reported AttrCache
 	Moved   time.Time        `json:"moved,omitzero"`    // when it last made progress
 	Kinds   kinds            `json:"kinds,omitempty"`   // kind of the last event of each stage
+	Refused int              `json:"refused,omitempty"` // times that a node did not deliver kernel or initramfs
 	Waits   bool             `json:"waits,omitempty"`   // it waits in the admission queue, or for its adoption
 }
 
@@ -95,6 +96,9 @@ func (p *Progress) Apply(e Event) {
 	}
 	p.count(e)
 	p.Panic = p.Panic || e.Attrs[AttrPanic] != ""
+	if e.Attrs[AttrRefused] != "" {
+		p.Refused++
+	}
 	p.Lost = p.Lost || e.Attrs[AttrRootLost] != ""
 	p.Off = p.Off || e.Attrs[AttrOff] != "" && p.Ready.IsZero()
 	p.Cache = cmp.Or(e.Attrs[AttrCache], p.Cache)

@@ -31,6 +31,7 @@ type planFlags struct {
 	nodeLink, serverLink *output.Quantity
 	workingSet, k        *output.Quantity
 	image, peers         string
+	kernelFrom           string
 }
 
 // PlanCommand returns the command `plan`.
@@ -48,7 +49,8 @@ func PlanCommand(env *cmdenv.Env) *cobra.Command {
 			`Simulate a boot storm: all nodes are switched on at the same moment. Nodes and servers decide as real ones do; the network
 between them is links with the given rates. Kernel and initrd come first: each server sends them to about as many
 nodes at a time as fill its link twice, and the others wait for their turn. Then the nodes fetch what a boot reads,
-each byte from a server about once and else from each other; with --peers off everything from the servers.
+each byte from a server about once and else from each other; with --peers off everything from the servers. With --kernel-from neighbours a node that has begun sends kernel and
+initrd on, to one node after the other; it begins %s after it has them.
 
 The time of a node is from its question for a script, which all ask at the same moment, until it has all that a boot reads:
 that of the network, and %s between script and kernel. The firmware's self-test and DHCP, and what a boot does between
@@ -56,6 +58,7 @@ its reads, come on top and are the same for one node as for a thousand: a boot t
 to come ends that much later; the times of kernel and initrd, what servers send and the bottleneck stay about as they are.
 Storms of 1 to 200 real nodes, and of 1 to 40 that loaded kernel and initrd first, on links so slow that their processors had time, with the pauses of their boots simulated,
 took %.2f to %.2f times what is simulated, and up to %s more.`,
+			output.Span(sim.KernelStart),
 			output.Span(sim.Firmware),
 			sim.LabLeast,
 			sim.LabMost,
@@ -90,6 +93,8 @@ took %.2f to %.2f times what is simulated, and up to %s more.`,
 		"kernel and initrd")
 	fs.Var(f.workingSet, "boot-reads", "what a boot reads, in bytes as they are sent")
 	fs.Var(f.k, "kernel-initrd", "kernel and initrd, in bytes as they are sent")
+	fs.StringVar(&f.kernelFrom, "kernel-from", string(fleet.FromNeighbours), "who sends kernel and initrd: neighbours "+
+		"(where boot loaders verify digests, see pando loader list) or servers")
 	fs.StringVar(&f.peers, "peers", "on", "whether nodes give each other what they have: on or off")
 	return env.ReadFlags(c)
 }
@@ -106,8 +111,13 @@ func planConfig(env *cmdenv.Env, ctx context.Context, f planFlags, changed func(
 		return c, exitcode.WithHint(exitcode.Usagef("plan: how many nodes?"), "pass --nodes N")
 	case f.peers != "on" && f.peers != "off":
 		return c, exitcode.Usagef("--peers %q: want on or off", f.peers)
+	case f.kernelFrom != string(fleet.FromNeighbours) && f.kernelFrom != string(fleet.FromServers):
+		return c, exitcode.Usagef("--kernel-from %q: want neighbours or servers", f.kernelFrom)
 	case f.image != "" && (changed("boot-reads") || changed("kernel-initrd")):
 		return c, exitcode.Usagef("--image says what --boot-reads and --kernel-initrd would say; pass one or the other")
+	}
+	if c.Passed = f.kernelFrom == string(fleet.FromNeighbours) && !c.Unicast; c.Passed {
+		c.Start = sim.KernelStart
 	}
 	c.Pieces = int(max(1, c.W/usualPiece))
 	if f.image == "" {
@@ -155,8 +165,8 @@ func ofImage(ctx context.Context, client *api.Client, c sim.Config, ref fleet.Re
 		return c, err
 	}
 	for _, b := range boots { // measured bytes of boots are more exact than a sum of file sizes
-		if b.Version == t.Version && b.State.Reached() && b.Bytes[trace.SourceK] > 0 {
-			c.K = b.Bytes[trace.SourceK]
+		if b.Version == t.Version && b.State.Reached() && b.Bytes[trace.SourceK]+b.Bytes[trace.SourceNeighbour] > 0 {
+			c.K = b.Bytes[trace.SourceK] + b.Bytes[trace.SourceNeighbour]
 			break
 		}
 	}
@@ -186,6 +196,7 @@ type plan struct {
 	LastK      time.Duration `json:"last_k"` // when the last node has kernel+initrd
 	Admitted   int           `json:"admitted"`
 	ServerK    int64         `json:"server_k"`    // bytes of kernel+initrd that servers send
+	PeerK      int64         `json:"peer_k"`      // the same of nodes
 	ServerRoot int64         `json:"server_root"` // bytes of the root that servers send
 	PeerRoot   int64         `json:"peer_root"`
 	Requests   int64         `json:"requests"`         // to trackers
@@ -214,12 +225,13 @@ func makePlan(c sim.Config) (plan, error) {
 		LastK:      r.LastK,
 		Admitted:   c.Admitted(),
 		ServerK:    r.KBytes,
+		PeerK:      r.KPassed,
 		ServerRoot: r.ServerBytes,
 		PeerRoot:   r.PeerBytes,
 		Requests:   r.Requests,
 	}
 	if p.One = sending(c.K+c.W, min(c.NodeLink, c.ServerLink)); c.K > 0 {
-		p.One += sim.Firmware
+		p.One += sim.Firmware + c.Start
 	}
 	p.Without = max(p.One, sending(int64(c.Nodes)*(c.K+c.W), c.ServerLink*int64(c.Servers)))
 	p.Bottleneck, p.Meaning = p.narrow()
@@ -241,9 +253,8 @@ func (p plan) narrow() (short, meaning string) {
 		return "nodes", "the nodes' own links: a storm takes about as long as one boot"
 	case k >= root:
 		return "k", fmt.Sprintf(
-			"the servers' links while they send kernel and initrd, %s: nodes have them from nobody else; more "+
-				"servers, a faster "+
-				"link or a smaller initrd help",
+			"the servers' links while they send kernel and initrd, %s: more servers, a faster link, a "+
+				"smaller initrd, or boot loaders that take them from nodes help",
 			output.Span(k),
 		)
 	case !p.Peers && p.Nodes > 1:

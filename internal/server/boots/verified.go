@@ -176,8 +176,10 @@ func (s *verifiedLoads) record(c *bootlog.Entry, r netboot.SourceReport) {
 	for _, i := range r.Refused {
 		n := l.Neighbours[i]
 		failed = append(failed, n.MAC)
-		s.boots.NoteBehind(c, stage, fmt.Sprintf("node %s (%s) did not deliver it", n.Node, n.Address),
-			"it is busy, gone, or sends other bytes. If this goes on: pando boot show "+n.Node)
+		s.boots.RecordBehind(c, trace.Event{Stage: stage, Kind: trace.Info,
+			Message: fmt.Sprintf("node %s (%s) did not deliver it", n.Node, n.Address),
+			Hint:    "it is busy, gone, or sends other bytes. If this goes on: pando boot show " + n.Node,
+			Attrs:   map[string]string{trace.AttrRefused: n.Node}})
 	}
 	if r.From != netboot.FromServer { // what the server sends it records itself
 		n := l.Neighbours[r.From]

@@ -180,7 +180,7 @@ func waterfall(b api.BootDetail, total time.Duration) []row {
 			out.Start, out.Took, out.Moment = p.Start, p.Took, false
 		}
 		out.Wait = newBar(out.Start, out.Took, total)
-		out.Received = s.Bytes[trace.SourceK]
+		out.Received = s.Bytes[trace.SourceK] + s.Bytes[trace.SourceNeighbour]
 		if i := slices.IndexFunc(b.Gaps, func(g api.Gap) bool { return g.Before == s.Stage }); i >= 0 {
 			out.Gap = &b.Gaps[i]
 		}

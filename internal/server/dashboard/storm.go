@@ -87,6 +87,7 @@ type stormView struct {
 	Parts    []partRow
 	Sources  []source
 	FromPeer float64
+	Refused  int // times that a node did not deliver kernel or initramfs
 	Slowest  []api.PastBoot
 
 	total time.Duration
@@ -185,6 +186,7 @@ func newStorm(boots []api.PastBoot) stormView {
 	step := (len(boots) + mostLines - 1) / mostLines
 	for i, b := range boots {
 		addBytes(bytes, b.Bytes)
+		v.Refused += b.Refused
 		at := b.Started.Sub(v.Started)
 		if took, ok := b.Ends[trace.Booted]; ok {
 			ends = append(ends, b.Ends)

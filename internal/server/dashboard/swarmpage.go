@@ -120,6 +120,7 @@ func rootBytes(bytes map[string]int64) map[string]int64 {
 	out := map[string]int64{}
 	addBytes(out, bytes)
 	delete(out, trace.SourceK)
+	delete(out, trace.SourceNeighbour)
 	return out
 }
 

@@ -153,6 +153,9 @@ var sourceTexts = []source{
 	{
 		Name: trace.SourceK,
 		Text: "kernel and initramfs",
+	}, {
+		Name: trace.SourceNeighbour,
+		Text: "kernel and initramfs from nodes",
 	}, {Name: "server", Text: "server"}, {Name: "near", Text: "its own place"}, {Name: "peer", Text: "peers"},
 	{Name: "disk", Text: "its own disk"}, {Name: "ram", Text: "its own memory"},
 }

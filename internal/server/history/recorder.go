@@ -150,6 +150,7 @@ func (h *Recorder) past(ctx context.Context, id fleet.BootID) (registry.PastBoot
 		Elapsed:  p.Elapsed(),
 		Ends:     line.Ends(),
 		Bytes:    p.Bytes,
+		Refused:  p.Refused,
 	}
 	if line.Started.IsZero() {
 		out.Started = b.Started
@@ -181,6 +182,7 @@ func pastView(b registry.PastBoot) api.PastBoot {
 		Elapsed:  b.Elapsed,
 		Ends:     ends,
 		Bytes:    b.Bytes,
+		Refused:  b.Refused,
 	}
 }
 

@@ -198,7 +198,7 @@ func clipBytes(bytes map[string]int64) map[string]int64 {
 	}
 	out := make(map[string]int64, len(bytes))
 	for source, n := range bytes {
-		if n >= 0 && source != trace.SourceK {
+		if n >= 0 && source != trace.SourceK && source != trace.SourceNeighbour {
 			out[httpapi.Clip(source, 64)] = n
 		}
 	}
