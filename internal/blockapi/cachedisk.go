@@ -4,8 +4,6 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
-
-	"pando/internal/chunk"
 )
 
 // CacheDisk is a cache on a disk, as init passes it to the daemons. They get an open descriptor, because the
@@ -26,8 +24,8 @@ type KernelFile struct {
 
 // KernelObject is a part of a KernelFile.
 type KernelObject struct {
-	ID   chunk.ID `json:"id"`
-	Size int64    `json:"size"`
+	ID   string `json:"id"` // its SHA-256, 64 hex digits
+	Size int64  `json:"size"`
 }
 
 // Files returns the descriptors of files that a daemon with this configuration inherits.

@@ -62,7 +62,8 @@ func newBootMeters() bootMeters {
 		bytes: counter(
 			"pando_boot_bytes_total",
 			"Bytes that nodes received for their boots and while they ran, by source: k (boot loader, kernel and "+
-				"initramfs), k-neighbour (kernel and initramfs from nodes), server, bucket, peer, cache (their own disks'), zero (read, and never sent).",
+				"initramfs), k-neighbour (kernel and initramfs from nodes), server, bucket, peer, cache (their own "+
+				"disks'), zero (read, and never sent).",
 			"source",
 		),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "pando_boot_kernel_refusals_total",

@@ -54,7 +54,7 @@ func (q *Queue) Called(now time.Time) (called []fleet.MAC) {
 	q.sweep(now)
 	for i := 0; i < len(q.waiting) && len(q.loading) < q.slots; {
 		w := q.waiting[i]
-		if !w.held || q.elsewhere(now, w) {
+		if !w.held || q.fromNodes(now, w) {
 			i++
 			continue
 		}

@@ -102,7 +102,8 @@ func writeVerified(b *bytes.Buffer, in ScriptInput, line string) error {
 		fmt.Fprintf(b, "goto failed\n:%sthere\n", p.letter)
 		// The server shows it in the timeline. Without an answer the boot goes on.
 		fmt.Fprintf(b, "imgfetch --name report --timeout %d %s/boot/%s/sources?part=%s&from=${%s}&refused=${%s} ||\n"+
-			"imgfree report ||\n", neighbourTimeout.Milliseconds(), in.Base, in.Boot, p.letter, fromSetting, refusedSetting)
+			"imgfree report ||\n", neighbourTimeout.Milliseconds(), in.Base, in.Boot, p.letter, fromSetting,
+			refusedSetting)
 	}
 	if in.Keep {
 		// iPXE offers its images to Linux by LoadFile2, unless all are hidden; then Linux reads its initrd= arguments.
@@ -116,8 +117,8 @@ func writeVerified(b *bytes.Buffer, in ScriptInput, line string) error {
 // check writes a fetch whose image is verified. If it is the object, the script goes on at the part's label.
 func check(b *bytes.Buffer, p part, fetch, from string) {
 	fmt.Fprintf(b, "set %s %s ||\n", fromSetting, from)
-	fmt.Fprintf(b, "%s && sha256sum --set %s:hexraw %s && iseq ${%s} %s && goto %sthere ||\n", fetch, sumSetting, p.image,
-		sumSetting, p.object, p.letter)
+	fmt.Fprintf(b, "%s && sha256sum --set %s:hexraw %s && iseq ${%s} %s && goto %sthere ||\n", fetch, sumSetting,
+		p.image, sumSetting, p.object, p.letter)
 }
 
 // FromServer is the index of the server in a SourceReport.

@@ -284,8 +284,8 @@ func TestSourceReport(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want %+v", query, got, err, want)
 		}
 	}
-	for _, bad := range []string{"", "part=k", "part=x&from=s", "part=k&from=2", "part=k&from=00", "part=k&from=s&refused=2",
-		"part=k&from=s&refused=-1", "part=k&from=s&refused=01010"} {
+	for _, bad := range []string{"", "part=k", "part=x&from=s", "part=k&from=2", "part=k&from=00",
+		"part=k&from=s&refused=2", "part=k&from=s&refused=-1", "part=k&from=s&refused=01010"} {
 		q, _ := url.ParseQuery(bad)
 		if r, err := ParseSource(q, 2); err == nil {
 			t.Errorf("%q is %+v", bad, r)

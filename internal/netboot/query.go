@@ -66,7 +66,8 @@ func ParseQuery(raw string) (Query, error) {
 	}
 	q := Query{MAC: mac, UUID: uuid(v.Get("uuid")), BusID: clip(v.Get("busid")), Arch: clip(v.Get("arch")),
 		Platform: clip(v.Get("platform")), Version: smbios(v, "version"), Serial: smbios(v, "serial"),
-		Manufacturer: smbios(v, "manufacturer"), Product: smbios(v, "product"), Digests: Ability(clip(v.Get(digestsSetting)))}
+		Manufacturer: smbios(v, "manufacturer"), Product: smbios(v, "product"),
+		Digests: Ability(clip(v.Get(digestsSetting)))}
 	if !v.Has(digestsSetting) { // a script of another release, which tries no commands
 		q.Digests = Lacks
 	}

@@ -92,8 +92,8 @@ type Admission struct {
 // Request gives a node a slot or a place. A node that has a slot and requests again keeps it.
 func (q *Queue) Request(now time.Time, mac fleet.MAC) Admission { return q.RequestAfter(now, mac, 0) }
 
-// RequestAfter is Request for a node that may load from other nodes: the first `others` waiting nodes get no slot, unless
-// they have waited for others in vain.
+// RequestAfter is Request for a node that may load from other nodes: the first `others` waiting nodes get no slot,
+// unless they have waited for others in vain.
 func (q *Queue) RequestAfter(now time.Time, mac fleet.MAC, others int) Admission {
 	q.sweep(now)
 	q.number++
@@ -109,7 +109,7 @@ func (q *Queue) RequestAfter(now time.Time, mac fleet.MAC, others int) Admission
 	if w != nil {
 		w.others = others > at
 	}
-	if q.room(now, at) && (at >= others || w != nil && !q.elsewhere(now, w)) {
+	if q.room(now, at) && (at >= others || w != nil && !q.fromNodes(now, w)) {
 		if w != nil {
 			q.remove(at)
 		}
@@ -134,8 +134,8 @@ func (q *Queue) RequestAfter(now time.Time, mac fleet.MAC, others int) Admission
 
 func byFirst(w *waiter, first uint64) int { return cmp.Compare(w.first, first) }
 
-// elsewhere reports whether a waiting node is to load from another node, and has not waited for that in vain.
-func (q *Queue) elsewhere(now time.Time, w *waiter) bool {
+// fromNodes reports whether a waiting node is to load from another node, and has not waited for that in vain.
+func (q *Queue) fromNodes(now time.Time, w *waiter) bool {
 	return w.others && now.Sub(w.since) <= inVain*q.took
 }
 
@@ -152,7 +152,7 @@ func (q *Queue) room(now time.Time, behind int) bool {
 		if free <= 0 {
 			break
 		}
-		if !now.After(w.due.Add(w.grace)) && !q.elsewhere(now, w) {
+		if !now.After(w.due.Add(w.grace)) && !q.fromNodes(now, w) {
 			free--
 		}
 	}

@@ -25,11 +25,8 @@ const (
 )
 
 // Slots is how many nodes load at the same time: twice as many as fill the server's link, so that a slow one leaves no
-// gap. More are not needed: the next node's request is held open when a slot becomes free (Queue.Hold), and a slot is
-// free before its load is over (Rest).
-//
-// Where nodes pass kernel+initrd on, only as many load at the same time as fill the link: the sooner the first node has
-// all, the sooner it serves others.
+// gap. Where nodes pass kernel+initrd on, only as many load at the same time as fill the link: the sooner the first
+// node has all, the sooner it serves others.
 func (l Links) Slots() int {
 	if l.Passed {
 		return min(max(1, int(float64(l.Server)/float64(l.Node)+0.5)), most)

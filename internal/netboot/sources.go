@@ -106,14 +106,14 @@ func (s *Sources) Pick(now time.Time, l Machine) []Source {
 	var found []*sourceState
 	for _, n := range s.nodes {
 		s.expire(now, n)
-		if n.Objects == l.Objects && n.MAC != l.MAC && !now.Before(n.rests) && (!l.Local || n.near(l) > 0) {
+		if n.Objects == l.Objects && n.MAC != l.MAC && !now.Before(n.rests) && (!l.Local || n.proximity(l) > 0) {
 			found = append(found, n)
 		}
 	}
 	mine := s.at[l.MAC]
 	slices.SortFunc(found, func(a, b *sourceState) int {
 		return cmp.Or(-cmpBool(a == mine, b == mine), cmp.Compare(len(a.loads), len(b.loads)),
-			cmp.Compare(b.near(l), a.near(l)), a.used.Compare(b.used), fleet.CompareNames(a.Node, b.Node))
+			cmp.Compare(b.proximity(l), a.proximity(l)), a.used.Compare(b.used), fleet.CompareNames(a.Node, b.Node))
 	})
 	if len(found) == 0 || found[0] != mine && len(found[0].loads) >= sourceLoads {
 		return nil
@@ -140,8 +140,8 @@ func cmpBool(a, b bool) int {
 	return -1
 }
 
-// near is 2 for a machine of the node's place, 1 for one of its subnet, else 0.
-func (n *sourceState) near(l Machine) int {
+// proximity is 2 for a machine of the node's place, 1 for one of its subnet, else 0.
+func (n *sourceState) proximity(l Machine) int {
 	if n.Place != "" && n.Place == l.Place {
 		return 2
 	}

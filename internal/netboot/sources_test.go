@@ -60,7 +60,7 @@ func TestPick(t *testing.T) {
 }
 
 // A machine is sent to nodes of its place first, then to those of its subnet; among equals to who served longest ago.
-func TestPickNear(t *testing.T) {
+func TestPickLocal(t *testing.T) {
 	s, now := NewSources(), time.Unix(1e9, 0)
 	for i, place := range map[byte]string{1: "r1", 2: "r2", 3: "", 101: "r2"} {
 		x := source(i, k1)

@@ -26,8 +26,9 @@ func TestKPassedOn(t *testing.T) {
 		one, all, servers := storm(1, x.server, true), storm(x.nodes, x.server, true), storm(x.nodes, x.server, false)
 		times := all.Last.Seconds() / one.Last.Seconds()
 		bytes := float64(all.KBytes+all.ServerBytes) / float64(18_000_000+9_200_000)
-		t.Logf("%d nodes, server %d Mb/s: last %.1f s = %.2f x one (%.1f s from servers), last K %.1f s, server sent %.2f (K + W)",
-			x.nodes, x.server/1e6, all.Last.Seconds(), times, servers.Last.Seconds(), all.LastK.Seconds(), bytes)
+		t.Logf("%d nodes, server %d Mb/s: last %.1f s = %.2f x one (%.1f s from servers), last K %.1f s, "+
+			"server sent %.2f (K + W)", x.nodes, x.server/1e6,
+			all.Last.Seconds(), times, servers.Last.Seconds(), all.LastK.Seconds(), bytes)
 		if times > x.times || bytes > x.bytes {
 			t.Errorf("want at most %.1f times one node, and %.1f (K + W)", x.times, x.bytes)
 		}

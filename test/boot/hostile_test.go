@@ -156,12 +156,15 @@ func newHostileSite(t *testing.T, network *testkit.Net) *hostileSite {
 	return s
 }
 
-func (s *hostileSite) neighbour(i int) string { return strings.Replace(s.base, ":8480", fmt.Sprintf(":%d", 9000+i), 1) }
+func (s *hostileSite) neighbour(i int) string {
+	return strings.Replace(s.base, ":8480", fmt.Sprintf(":%d", 9000+i), 1)
+}
 
 // script returns the script of the present round. Every second one is hostile about the initramfs only.
 func (s *hostileSite) script() ([]byte, error) {
 	in := netboot.ScriptInput{Action: netboot.Start, Base: s.base, MAC: fleet.MAC{0x52, 0x54, 0, 51, 0, 1},
-		Node: "hostile", Boot: hostileBoot, Image: "lab", Version: "sha256:0", Kernel: s.kernel, Initramfs: s.initrd, Keep: true}
+		Node: "hostile", Boot: hostileBoot, Image: "lab", Version: "sha256:0", Kernel: s.kernel, Initramfs: s.initrd,
+		Keep: true}
 	for i, x := range s.rounds[s.round] {
 		in.Neighbours = append(in.Neighbours, cmp.Or(x.base, s.neighbour(i)))
 	}
@@ -201,7 +204,9 @@ func (s *hostileSite) serve(network *testkit.Net) {
 		}
 		fmt.Fprint(w, "file "+r.PathValue("file"))
 	})
-	m.HandleFunc("GET /o/{id}", func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write(s.objects[r.PathValue("id")]) })
+	m.HandleFunc("GET /o/{id}", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write(s.objects[r.PathValue("id")])
+	})
 	l := s.listen(network, 8480)
 	server := &http.Server{Handler: m}
 	go server.Serve(l)

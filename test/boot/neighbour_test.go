@@ -16,11 +16,13 @@ func TestRealBootFromNeighbours(t *testing.T) {
 	s := newSite(t, "own")
 	var from string
 	for i, name := range []string{"pc001", "pc002"} {
-		n := node{name: name, mac: fleet.MAC{0x52, 0x54, 0, 50, 0, byte(i + 1)}, firmware: testkit.UEFI, group: bookworm}
+		mac := fleet.MAC{0x52, 0x54, 0, 50, 0, byte(i + 1)}
+		n := node{name: name, mac: mac, firmware: testkit.UEFI, group: bookworm}
 		m := s.boot(n)
-		kernel := s.waitEvent(name, m, func(e trace.Event) bool { return e.Stage == trace.Kernel && e.Kind == trace.End })
-		initramfs := s.waitEvent(name, m,
-			func(e trace.Event) bool { return e.Stage == trace.Initramfs && e.Kind == trace.End })
+		ended := func(stage trace.Stage) trace.Event {
+			return s.waitEvent(name, m, func(e trace.Event) bool { return e.Stage == stage && e.Kind == trace.End })
+		}
+		kernel, initramfs := ended(trace.Kernel), ended(trace.Initramfs)
 		for _, e := range []trace.Event{kernel, initramfs} {
 			got, ok := e.Bytes[trace.SourceNeighbour], i == 1
 			if (got > 0) != ok || (e.Bytes[trace.SourceK] > 0) == ok || ok && !strings.Contains(e.Message, from) {

@@ -17,7 +17,7 @@ const (
 	// bytes, stripped; includes 60,000 for the watch of the root and the login files that are kept in memory
 	maxAgent = 9_560_000
 	// bytes in the initramfs; with it K of Debian 12 for a known NIC stays below its limit of 12 MB
-	maxAgentSent = 3_290_000
+	maxAgentSent = 3_300_000
 )
 
 // heavy are packages that are large, or that keep the linker from removing unused methods.

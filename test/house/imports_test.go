@@ -177,7 +177,7 @@ var mayImport = []rule{
 	{"metrics", []string{"fleet", "trace"}},
 	{"discovery", []string{"fleet", "registry", "api", "httpapi", "ratelimit"}},
 	{"admission", []string{"fleet", "netboot", "api"}},
-	{"bootlog", []string{"fleet", "trace", "registry", "api", "identity"}},
+	{"bootlog", []string{"fleet", "trace", "registry", "api", "identity", "netboot"}},
 	{"bootplan", []string{"fleet", "image", "rollout", "registry", "api", "hint", "versions"}},
 	{"nodeauth", []string{"fleet", "registry", "api", "httpapi"}},
 	{"endpoint", nil},

@@ -6,9 +6,9 @@ import (
 	"pando/internal/api"
 )
 
-// Head returns the header of the file api.KernelPath. Kernel and shared initramfs have to follow, size bytes together; then the
-// shared initramfs once more, of which the first record (Trailer) ends the archive that Head began. nil: the file is
-// too large for the format.
+// Head returns the header of the file api.KernelPath. Kernel and shared initramfs have to follow, size bytes together,
+// then the shared initramfs once more; its first record (Trailer) ends the archive. It returns nil if the format cannot
+// express the size.
 func Head(size int64) []byte {
 	if size > math.MaxUint32 {
 		return nil

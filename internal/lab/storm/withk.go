@@ -14,7 +14,6 @@ import (
 	"pando/internal/bench"
 	"pando/internal/bench/testbed"
 	"pando/internal/blockapi"
-	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/swarm"
 	"pando/internal/testkit"
@@ -187,11 +186,7 @@ func (n *node) loadVerified(
 	}
 	served := &blockapi.KernelFile{File: file}
 	for part, o := range t.config.KernelFile {
-		id, err := chunk.ParseID(o.Object)
-		if err != nil {
-			return nil, err
-		}
-		served.Objects = append(served.Objects, blockapi.KernelObject{ID: id, Size: o.Size})
+		served.Objects = append(served.Objects, blockapi.KernelObject{ID: o.Object, Size: o.Size})
 		if got.From[part] < len(v.From[part])-1 {
 			k.Peer += o.Size
 		}

@@ -41,7 +41,7 @@ func (d *blockDaemon) withKernel(next http.Handler, uploads *sockopt.Scheduler) 
 func (k *kernelServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var offset int64
 	for _, o := range k.file.Objects {
-		if r.Method == http.MethodGet && r.URL.Path == "/o/"+o.ID.Name() {
+		if r.Method == http.MethodGet && r.URL.Path == "/o/"+o.ID {
 			k.send(w, r, io.NewSectionReader(k.file.File, offset, o.Size))
 			return
 		}

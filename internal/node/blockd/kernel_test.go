@@ -26,7 +26,7 @@ func kernelSite(t *testing.T, sizes ...int) (url string, objects [][]byte, ids [
 		data := make([]byte, n)
 		_, _ = rand.Read(data)
 		id := chunk.Sum(data)
-		k.Objects = append(k.Objects, blockapi.KernelObject{ID: id, Size: int64(n)})
+		k.Objects = append(k.Objects, blockapi.KernelObject{ID: id.Name(), Size: int64(n)})
 		objects, ids, all = append(objects, data), append(ids, id), append(all, data...)
 	}
 	path := filepath.Join(t.TempDir(), "kernel")

@@ -7,7 +7,6 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/blockapi"
-	"pando/internal/chunk"
 	"pando/internal/hardware"
 	"pando/internal/link"
 	"pando/internal/swarm"
@@ -23,11 +22,10 @@ func keptKernel(path string, objects []api.KernelObject, memory int64) *blockapi
 	var k blockapi.KernelFile
 	var size int64
 	for _, o := range objects {
-		id, err := chunk.ParseID(o.Object)
-		if err != nil || o.Size <= 0 {
+		if len(o.Object) != 64 || o.Size <= 0 {
 			return nil
 		}
-		k.Objects = append(k.Objects, blockapi.KernelObject{ID: id, Size: o.Size})
+		k.Objects = append(k.Objects, blockapi.KernelObject{ID: o.Object, Size: o.Size})
 		size += o.Size
 	}
 	if len(objects) == 0 || size > memory/kernelShare {

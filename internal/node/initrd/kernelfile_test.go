@@ -19,7 +19,7 @@ func TestKeptKernel(t *testing.T) {
 	id := strings.Repeat("ab", 32)
 	good := []api.KernelObject{{Object: id, Size: 20_000}, {Object: id, Size: 10_000}}
 	k := keptKernel(path, good, memory)
-	if k == nil || len(k.Objects) != 2 || k.Objects[1].Size != 10_000 || k.Objects[0].ID.Name() != id {
+	if k == nil || len(k.Objects) != 2 || k.Objects[1].Size != 10_000 || k.Objects[0].ID != id {
 		t.Fatalf("%+v", k)
 	}
 	k.File.Close()

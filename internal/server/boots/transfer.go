@@ -132,8 +132,8 @@ func (s *sender) sendK(
 	return nil
 }
 
-// SendKernel returns the function that sends kernel or initramfs to a machine, nil if the object is none that its script
-// names.
+// SendKernel returns the function that sends kernel or initramfs to a machine, nil if its script does not name the
+// object.
 func (s *sender) SendKernel(
 	machine netip.Addr,
 	id chunk.ID,
