@@ -275,6 +275,7 @@ func TestEffective(t *testing.T) {
 		"reboot_after = 10m0s (default)",
 		"write_limit = 2g (group lab)",
 		"peers = off (node) rack of group lab",
+		"kernel_from = neighbours (default)",
 		"cache = ram (node) disk of group lab",
 		"cache_size = 64MB (node) 9GB of group lab",
 		"offline = false (node)",

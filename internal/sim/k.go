@@ -13,7 +13,8 @@ const kQuantum = 256 << 10
 
 // links returns the rates that a server assumes for its link and the nodes' links.
 func (c Config) links() netboot.Links {
-	return netboot.Links{Server: int64(bytesPerSecond(c.ServerLink)), Node: int64(bytesPerSecond(c.NodeLink))}
+	return netboot.Links{Server: int64(bytesPerSecond(c.ServerLink)), Node: int64(bytesPerSecond(c.NodeLink)),
+		Passed: c.Passed}
 }
 
 // Admitted returns to how many nodes a server sends K at a time, if firmware uses the full rate of its link.

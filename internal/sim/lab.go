@@ -21,6 +21,7 @@ type LabStorm struct {
 	Pieces     int           `json:"pieces"`
 	Unicast    bool          `json:"unicast,omitempty"`
 	K          int64         `json:"k,omitempty"`      // bytes that each node loads first; 0: the node has K
+	Passed     bool          `json:"passed,omitempty"` // nodes send K on
 	Think      time.Duration `json:"think"`            // computing time of a boot between its reads, in total
 	LastK      time.Duration `json:"last_k,omitempty"` // until the last node had K
 	Median     time.Duration `json:"median,omitempty"` // until half of the nodes had booted; 0: not measured
@@ -45,6 +46,7 @@ func (l LabStorm) Config() Config {
 		K:          l.K,
 		Pieces:     l.Pieces,
 		Unicast:    l.Unicast,
+		Passed:     l.Passed,
 		Reads:      true,
 		Think:      l.Think,
 		Seed:       1,

@@ -36,9 +36,6 @@ func newServer(f *storm, i int) *server {
 		queued:  map[swarm.Ticket]int32{},
 		tickets: map[int32]swarm.Ticket{},
 	}
-	if f.Passed {
-		s.queue.SetPassed()
-	}
 	s.up.rate = bytesPerSecond(f.ServerLink)
 	s.tracker = swarm.NewTracker(
 		swarm.TrackerOptions{Uplink: int64(s.up.rate), Random: rand.New(rand.NewPCG(f.Seed, uint64(i)+1<<40))},

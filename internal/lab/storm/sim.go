@@ -63,6 +63,7 @@ func (r stormRun) labStorm(pieces int) sim.LabStorm {
 	}
 	if r.K != nil {
 		l.Pieces, l.K, l.LastK, l.Median = r.K.Pieces, r.K.Bytes, seconds(r.K.Last), seconds(r.Median)
+		l.Passed = r.passes()
 	}
 	return l
 }

@@ -230,10 +230,18 @@ func loadingAt(at float64, each []nodeRun) (count int) {
 	return count
 }
 
-// serverBytesK returns what the server has to send: K for each node, and the root once or, if nodes share nothing, for
-// each node.
+// passes reports whether nodes send K on.
+func (r stormRun) passes() bool {
+	return r.K.From == string(fleet.FromNeighbours) && r.System != unicastName
+}
+
+// serverBytesK returns what the server has to send: K for each node, or once if nodes send it on, and the root once or,
+// if nodes share nothing, for each node.
 func (r stormRun) serverBytesK() int64 {
 	root := r.BootSet
+	if r.passes() {
+		return r.K.Bytes + root
+	}
 	if r.System == unicastName {
 		root *= int64(r.Nodes)
 	}
