@@ -60,8 +60,15 @@ func (t *Queue) sentToSources() (sent []fleet.MAC) {
 func (t *Queue) AddSource(s netboot.Source) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.sources.Add(s)
+	t.sources.Add(t.now(), s)
 	t.admitNext()
+}
+
+// SawNode records a report of a node. It returns false if the node serves nothing.
+func (t *Queue) SawNode(mac fleet.MAC) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.sources.Saw(t.now(), mac)
 }
 
 // RemoveSource records that a node does not run any more.

@@ -17,6 +17,8 @@ const (
 	// A node that failed sourceFailures times in a row is not named for sourceRest.
 	sourceFailures = 2
 	sourceRest     = time.Minute
+	// A node that has reported nothing for sourceSilent is not named: it may be off. Nodes report about every minute.
+	sourceSilent = 150 * time.Second
 )
 
 // Objects names kernel and initramfs of a boot: object ids of 64 hex digits.
@@ -56,6 +58,7 @@ type sourceState struct {
 	loads  map[fleet.MAC]time.Time // machines that were sent to it, and when
 	failed int                     // loads that failed in a row
 	rests  time.Time               // it is not named before
+	seen   time.Time               // when it reported last
 	used   time.Time               // when a machine was last sent to it
 }
 
@@ -64,10 +67,25 @@ func NewSources() *Sources {
 	return &Sources{nodes: map[fleet.MAC]*sourceState{}, at: map[fleet.MAC]*sourceState{}}
 }
 
-// Add records a node that has booted. It replaces what is known of the node.
-func (s *Sources) Add(x Source) {
+// Add records a node that has booted. It replaces what is known of the node. At the zero time the node counts as one
+// that never falls silent.
+func (s *Sources) Add(now time.Time, x Source) {
 	s.Remove(x.MAC)
-	s.nodes[x.MAC] = &sourceState{Source: x, loads: map[fleet.MAC]time.Time{}}
+	s.nodes[x.MAC] = &sourceState{Source: x, loads: map[fleet.MAC]time.Time{}, seen: now}
+}
+
+// Saw records a report of a node. It returns false if the node serves nothing.
+func (s *Sources) Saw(now time.Time, mac fleet.MAC) bool {
+	n := s.nodes[mac]
+	if n != nil {
+		n.seen = now
+	}
+	return n != nil
+}
+
+// ready reports whether a node may be named.
+func (n *sourceState) ready(now time.Time) bool {
+	return !now.Before(n.rests) && (n.seen.IsZero() || now.Sub(n.seen) <= sourceSilent)
 }
 
 // Remove records that a node does not run any more.
@@ -93,7 +111,7 @@ func (s *Sources) Count(o Objects) (n int) {
 // Ready returns how many nodes with these objects may be named now, whether they serve somebody or not.
 func (s *Sources) Ready(now time.Time, o Objects) (n int) {
 	for _, x := range s.nodes {
-		if x.Objects == o && !now.Before(x.rests) {
+		if x.Objects == o && x.ready(now) {
 			n++
 		}
 	}
@@ -106,7 +124,7 @@ func (s *Sources) Pick(now time.Time, l Machine) []Source {
 	var found []*sourceState
 	for _, n := range s.nodes {
 		s.expire(now, n)
-		if n.Objects == l.Objects && n.MAC != l.MAC && !now.Before(n.rests) && (!l.Local || n.proximity(l) > 0) {
+		if n.Objects == l.Objects && n.MAC != l.MAC && n.ready(now) && (!l.Local || n.proximity(l) > 0) {
 			found = append(found, n)
 		}
 	}

@@ -43,9 +43,9 @@ func wantPick(t *testing.T, got []Source, want ...string) {
 func TestPick(t *testing.T) {
 	s, now := NewSources(), time.Unix(1e9, 0)
 	wantPick(t, s.Pick(now, booting(9, k1)))
-	s.Add(source(1, k1))
-	s.Add(source(2, k2))
-	s.Add(source(9, k1))
+	s.Add(now, source(1, k1))
+	s.Add(now, source(2, k2))
+	s.Add(now, source(9, k1))
 	wantPick(t, s.Pick(now, booting(9, k1)), "pc001")
 	wantPick(t, s.Pick(now, booting(9, k1)), "pc001") // it asks again, and keeps its place
 	wantPick(t, s.Pick(now, booting(8, k1)), "pc009", "pc001")
@@ -65,7 +65,7 @@ func TestPickLocal(t *testing.T) {
 	for i, place := range map[byte]string{1: "r1", 2: "r2", 3: "", 101: "r2"} {
 		x := source(i, k1)
 		x.Place = place
-		s.Add(x)
+		s.Add(now, x)
 	}
 	l := booting(9, k1)
 	l.Place = "r2"
@@ -81,8 +81,8 @@ func TestPickLocal(t *testing.T) {
 // Who fails twice in a row rests for a while; so does who keeps machines for minutes.
 func TestSourceRests(t *testing.T) {
 	s, now := NewSources(), time.Unix(1e9, 0)
-	s.Add(source(1, k1))
-	s.Add(source(2, k1))
+	s.Add(now, source(1, k1))
+	s.Add(now, source(2, k1))
 	bad, good, l := source(1, k1).MAC, source(2, k1).MAC, booting(9, k1)
 	for range 2 {
 		if got := s.Pick(now, l); len(got) != 2 {
@@ -95,10 +95,24 @@ func TestSourceRests(t *testing.T) {
 	s.Done(now, l.MAC, good)
 	wantPick(t, s.Pick(now, l), "pc001", "pc002")
 	s = NewSources()
-	s.Add(source(1, k1))
+	s.Add(now, source(1, k1))
 	for i := range byte(sourceFailures) { // these machines are sent to it, and report nothing
 		wantPick(t, s.Pick(now, booting(10+i, k1)), "pc001")
 		now = now.Add(longest + time.Second)
+		s.Saw(now, bad)
 	}
 	wantPick(t, s.Pick(now, l))
+}
+
+// A node that is silent may be off: it is not named until it reports again.
+func TestSilentSource(t *testing.T) {
+	s, now := NewSources(), time.Unix(1e9, 0)
+	s.Add(now, source(1, k1))
+	l := booting(9, k1)
+	now = now.Add(sourceSilent + time.Second)
+	wantPick(t, s.Pick(now, l))
+	if s.Ready(now, k1) != 0 || !s.Saw(now, source(1, k1).MAC) || s.Saw(now, source(2, k1).MAC) {
+		t.Error("a silent node counts, or one that serves nothing")
+	}
+	wantPick(t, s.Pick(now, l), "pc001")
 }

@@ -88,8 +88,12 @@ func (n *node) serve(cfg api.BootConfig, resp api.RegisterResponse, e trace.Even
 	}
 }
 
-var serves = trace.Event{Stage: trace.Device, Kind: trace.Info,
-	Attrs: map[string]string{trace.AttrKernelPort: "8481", trace.AttrPrefix: "24"}}
+// servesOf is the event by which a node says that it serves what it was started with.
+func servesOf(cfg api.BootConfig) trace.Event {
+	return trace.Event{Stage: trace.Device, Kind: trace.Info, Attrs: map[string]string{trace.AttrKernelPort: "8481",
+		trace.AttrPrefix: "24", trace.AttrServedKernel: cfg.KernelFile[0].Object,
+		trace.AttrServedInitramfs: cfg.KernelFile[1].Object}}
+}
 
 // A machine that verifies digests gets kernel and initramfs as objects, and with them the file that it serves to
 // others. The next machine is sent to it, and its timeline says so; after the node's shutdown, or with the setting
@@ -106,7 +110,7 @@ func TestKernelFromNeighbour(t *testing.T) {
 	cfg, file := first.loadVerified(script, "s", "")
 	checkKernelFile(t, m, cfg, file)
 	resp := first.register(cfg)
-	first.serve(cfg, resp, serves)
+	first.serve(cfg, resp, servesOf(cfg))
 
 	second := s.verifying(2)
 	second.exchange(netboot.IPXE)
@@ -126,6 +130,15 @@ func TestKernelFromNeighbour(t *testing.T) {
 		"initramfs begin", "initramfs end"}
 	if got := s.eventsOf(cfg2.Boot); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("events: %v, want %v", got, want)
+	}
+
+	s.restart() // its first report tells the server again
+	first.http.CloseIdleConnections()
+	first.serve(cfg, resp, trace.Event{Stage: "desktop", Kind: trace.End})
+	fourth := s.verifying(4)
+	fourth.exchange(netboot.IPXE)
+	if script := fourth.script(); !strings.Contains(script, "http://127.0.3.1:8481/o/") {
+		t.Errorf("after a restart of the server nobody serves:\n%s", script)
 	}
 
 	servers := fleet.FromServers

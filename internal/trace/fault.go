@@ -54,6 +54,12 @@ const AttrKernelPort = "kernel_port"
 // AttrPrefix is the attribute of the same event with the length of the prefix of the node's subnet.
 const AttrPrefix = "prefix"
 
+// AttrServedKernel and AttrServedInitramfs of the same event name what it serves: object ids of 64 hex digits.
+const (
+	AttrServedKernel    = "served_kernel"
+	AttrServedInitramfs = "served_initramfs"
+)
+
 // AttrRefused is the attribute of an event by which a machine says that a node did not deliver its kernel or initramfs.
 // It has the node's name.
 const AttrRefused = "refused_from"

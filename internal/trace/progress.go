@@ -2,6 +2,7 @@ package trace
 
 import (
 	"cmp"
+	"strconv"
 	"time"
 )
 
@@ -50,8 +51,27 @@ type Progress struct {
 	Cache   string           `json:"cache,omitempty"`   // the last reported AttrCache
 	Moved   time.Time        `json:"moved,omitzero"`    // when it last made progress
 	Kinds   kinds            `json:"kinds,omitempty"`   // kind of the last event of each stage
+	Serves  *Serves          `json:"serves,omitempty"`  // what its node serves to other machines; nil: nothing
 	Refused int              `json:"refused,omitempty"` // times that a node did not deliver kernel or initramfs
 	Waits   bool             `json:"waits,omitempty"`   // it waits in the admission queue, or for its adoption
+}
+
+// Serves is the kernel and the initramfs that a node serves to other machines.
+type Serves struct {
+	Kernel    string `json:"kernel"` // object ids of 64 hex digits
+	Initramfs string `json:"initramfs"`
+	Port      uint16 `json:"port"`
+	Prefix    int    `json:"prefix,omitempty"` // length of its subnet's prefix; 0: not known
+}
+
+// servesOf returns what an event with AttrKernelPort says.
+func servesOf(e Event) (s Serves, ok bool) {
+	port, err := strconv.ParseUint(e.Attrs[AttrKernelPort], 10, 16)
+	s.Kernel, s.Initramfs, s.Port = e.Attrs[AttrServedKernel], e.Attrs[AttrServedInitramfs], uint16(port)
+	if prefix, err := strconv.ParseUint(e.Attrs[AttrPrefix], 10, 8); err == nil && prefix <= 128 {
+		s.Prefix = int(prefix)
+	}
+	return s, err == nil && port > 0 && len(s.Kernel) == 64 && len(s.Initramfs) == 64
 }
 
 // kinds has the kind of each stage's last event that is no Info: two bits for each stage.
@@ -96,6 +116,9 @@ func (p *Progress) Apply(e Event) {
 	}
 	p.count(e)
 	p.Panic = p.Panic || e.Attrs[AttrPanic] != ""
+	if s, ok := servesOf(e); ok {
+		p.Serves = &s
+	}
 	if e.Attrs[AttrRefused] != "" {
 		p.Refused++
 	}

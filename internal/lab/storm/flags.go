@@ -120,6 +120,12 @@ func (s *Storm) addKindFlags(f *flag.FlagSet) {
 		string(fleet.FromNeighbours),
 		"with --k: who sends kernel and initramfs, neighbours (nodes that have booted, and the server) or servers",
 	)
+	f.IntVar(
+		&s.wrongKernels,
+		"wrong-kernels",
+		0,
+		"with --k: so many nodes, spread over all, serve kernel and initramfs with a wrong byte in each",
+	)
 	f.StringVar(
 		&s.sim,
 		"sim",

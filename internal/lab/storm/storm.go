@@ -41,6 +41,7 @@ type Storm struct {
 	againstRelease string
 	release        string   // release of the programs beside this one
 	k              bool     // nodes load kernel and initramfs first, as firmware does
+	wrongKernels   int      // nodes that serve kernel and initramfs with wrong bytes
 	kernelFrom     string   // who sends them: a fleet.KernelSource
 	tell           bool     // the server knows the nodes, and they report their boots
 	sim            string   // file to write for the simulator from results, instead of measuring

@@ -133,6 +133,7 @@ type node struct {
 	tells   bool         // the server knows it, and it reports its boot
 	rate    testkit.Rate // rate that it reports for its link; 0: none
 	loads   bool         // it loads kernel and initramfs before its root
+	wrong   bool         // what it serves of kernel and initramfs has wrong bytes
 	serving *telling     // set if it serves kernel and initramfs
 	ahead   *telling     // set if it loaded kernel and initramfs before the storm
 	bootID  fleet.BootID // its boot at the server; "": the server does not know it

@@ -72,6 +72,7 @@ func (s *Storm) acquaint(ctx context.Context, m *testbed.Material, nodes []*node
 			return err
 		}
 		n.tells, n.loads = s.tell, s.k
+		n.wrong = (i+1)*s.wrongKernels/len(nodes) > i*s.wrongKernels/len(nodes)
 	}
 	return nil
 }

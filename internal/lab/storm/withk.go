@@ -201,7 +201,9 @@ func (n *node) loadVerified(
 func (t *telling) serves(ctx context.Context) error {
 	e := event(trace.Device, trace.Info, time.Since(t.init))
 	e.Attrs = map[string]string{trace.AttrKernelPort: strconv.Itoa(swarm.Port),
-		trace.AttrPrefix: strconv.Itoa(t.n.Net.Addr.Bits())}
+		trace.AttrPrefix:          strconv.Itoa(t.n.Net.Addr.Bits()),
+		trace.AttrServedKernel:    t.n.Kernel.Objects[0].ID,
+		trace.AttrServedInitramfs: t.n.Kernel.Objects[1].ID}
 	return t.insist(ctx, nil, e)
 }
 

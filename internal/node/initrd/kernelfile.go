@@ -66,6 +66,8 @@ func (d *rootDevice) tellKernel(c blockapi.Config, lease link.Lease) {
 	d.timeline.event(trace.Event{Stage: trace.Device, Kind: trace.Info,
 		Message: fmt.Sprintf("kernel and initramfs, %.1f MB, can be loaded from here", float64(size)/1e6),
 		Attrs: map[string]string{trace.AttrKernelPort: strconv.Itoa(int(port)),
-			trace.AttrPrefix: strconv.Itoa(lease.Address.Bits())}})
+			trace.AttrPrefix:          strconv.Itoa(lease.Address.Bits()),
+			trace.AttrServedKernel:    c.Kernel.Objects[0].ID,
+			trace.AttrServedInitramfs: c.Kernel.Objects[len(c.Kernel.Objects)-1].ID}})
 	d.timeline.report.Wake()
 }

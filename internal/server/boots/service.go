@@ -124,6 +124,7 @@ func New(c Config) *Service {
 		ports: c.Ports, keys: c.Keys, sender: send, release: c.Release, now: c.Now,
 	}
 	verified := &verifiedLoads{
+		registry: c.Registry, asked: map[fleet.BootID]bool{},
 		boots: c.Boots, store: c.Store, shared: c.Shared, programs: c.Programs, disks: c.Disks, admission: c.Admission,
 		members: c.Planner, now: c.Now, log: c.Log, reads: map[chunk.ID]bool{},
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -29,6 +30,7 @@ import (
 // verifiedLoads lets machines load kernel and initramfs from nodes that have booted with them. It is for machines whose
 // loader verifies digests.
 type verifiedLoads struct {
+	registry  Registry
 	boots     *bootlog.Boots
 	store     *store.Dir
 	shared    *initrd.Shared
@@ -41,6 +43,7 @@ type verifiedLoads struct {
 
 	mu    sync.Mutex
 	reads map[chunk.ID]bool // kernels, and whether they read initrd= arguments
+	asked map[fleet.BootID]bool
 }
 
 // members knows the adopted nodes.
@@ -198,42 +201,55 @@ func (s *verifiedLoads) record(c *bootlog.Entry, r netboot.SourceReport) {
 	c.Loaded(now)
 }
 
-// SawEvents takes events of a boot. With AttrKernelPort its node says that it serves its kernel and initramfs to other
-// machines; by its shutdown that ends.
+// SawEvents takes a report of a boot. By an event of trace.Serves its node serves kernel and initramfs to other
+// machines; by its shutdown that ends. After a restart of the server the first report of each node counts.
 func (s *verifiedLoads) SawEvents(ctx context.Context, b registry.Boot, events []trace.Event) {
-	for _, e := range events {
-		if e.Stage == trace.Shutdown {
-			s.admission.RemoveSource(b.MAC)
-			continue
-		}
-		port, err := strconv.ParseUint(e.Attrs[trace.AttrKernelPort], 10, 16)
-		if err != nil || port == 0 || !b.Addr.IsValid() {
-			continue
-		}
-		prefix, err := strconv.Atoi(e.Attrs[trace.AttrPrefix])
-		if err != nil || prefix < 0 || prefix > b.Addr.BitLen() {
-			prefix = 0
-		}
-		if err := s.serves(ctx, b, netip.AddrPortFrom(b.Addr, uint16(port)), prefix); err != nil {
-			s.log.Warn("node cannot serve kernel and initramfs", "node", b.Node, "err", err)
-		}
+	if slices.ContainsFunc(events, func(e trace.Event) bool { return e.Stage == trace.Shutdown }) {
+		s.admission.RemoveSource(b.MAC)
+		return
+	}
+	tells := slices.ContainsFunc(events, func(e trace.Event) bool { return e.Attrs[trace.AttrKernelPort] != "" })
+	if s.admission.SawNode(b.MAC) && !tells || !tells && !s.first(b.ID) {
+		return
+	}
+	if err := s.serves(ctx, b); err != nil {
+		s.log.Warn("node cannot serve kernel and initramfs", "node", b.Node, "err", err)
 	}
 }
 
-// serves records that a boot's node serves its kernel and initramfs.
-func (s *verifiedLoads) serves(ctx context.Context, b registry.Boot, at netip.AddrPort, prefix int) error {
+// maxAsked bounds the boots whose nodes are known to serve nothing.
+const maxAsked = 16384
+
+// first reports whether a boot has not been asked for since this server started.
+func (s *verifiedLoads) first(id fleet.BootID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.asked[id] {
+		return false
+	}
+	if len(s.asked) >= maxAsked {
+		clear(s.asked)
+	}
+	s.asked[id] = true
+	return true
+}
+
+// serves lets machines load from a boot's node, if it serves anything.
+func (s *verifiedLoads) serves(ctx context.Context, b registry.Boot) error {
+	all, err := s.registry.Progress(ctx, b.ID)
+	if err != nil {
+		return err
+	}
+	p := all[b.ID]
+	if p.Serves == nil || p.State == trace.Down || !b.Addr.IsValid() {
+		return nil
+	}
 	node, _, err := s.members.Member(ctx, b.MAC)
 	if err != nil {
 		return err
 	}
-	c, err := s.boots.ByID(ctx, b.ID)
-	if err != nil {
-		return err
-	}
-	defer c.Unlock()
-	if c.Load.Keep {
-		s.admission.AddSource(netboot.Source{MAC: c.MAC, Node: node.Name, Address: at, Prefix: prefix,
-			Place: node.Place(), Objects: c.Load.Objects})
-	}
+	s.admission.AddSource(netboot.Source{MAC: b.MAC, Node: node.Name, Prefix: p.Serves.Prefix, Place: node.Place(),
+		Address: netip.AddrPortFrom(b.Addr, p.Serves.Port),
+		Objects: netboot.Objects{Kernel: p.Serves.Kernel, Initramfs: p.Serves.Initramfs}})
 	return nil
 }
