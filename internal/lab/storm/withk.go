@@ -33,8 +33,10 @@ type runK struct {
 	Together int     `json:"together"`
 	First    float64 `json:"first"` // when the first node had K
 	Last     float64 `json:"last"`
-	From     string  `json:"from"` // who sent it: "neighbours" or "servers"
-	Peer     int64   `json:"peer"` // bytes of all nodes that came from other nodes
+	From     string  `json:"from"`    // who sent it: "neighbours" or "servers"
+	Peer     int64   `json:"peer"`    // bytes of all nodes that came from other nodes
+	Wrong    int     `json:"wrong"`   // nodes that serve it with wrong bytes
+	Refused  int     `json:"refused"` // what other nodes sent, and was refused
 }
 
 // nodeK is how one node loaded K.
@@ -57,6 +59,8 @@ func (s *Storm) checkK() error {
 		func(name string) bool { return !slices.Contains(withKSystems, name) }); {
 	case !s.k:
 		return nil
+	case s.wrongKernels < 0:
+		return fmt.Errorf("--wrong-kernels %d: want a number of nodes", s.wrongKernels)
 	case s.kernelFrom != string(fleet.FromNeighbours) && s.kernelFrom != string(fleet.FromServers):
 		return fmt.Errorf("--kernel-from is neighbours or servers, not %q", s.kernelFrom)
 	case len(s.faults) > 0 || s.guests > 0 || s.tell || s.change.Delay > 0 || s.change.Cold:
@@ -121,6 +125,7 @@ func (s *Storm) loadAll(ctx context.Context, pieces int) (*runK, error) {
 		NodeLink: st.Loads.NodeLink * 8,
 		Slots:    st.Loads.Slots,
 		From:     s.kernelFrom,
+		Wrong:    s.wrongKernels,
 	}, nil
 }
 
@@ -185,8 +190,14 @@ func (n *node) loadVerified(
 		return nil, err
 	}
 	served := &blockapi.KernelFile{File: file}
+	var end int64
 	for part, o := range t.config.KernelFile {
 		served.Objects = append(served.Objects, blockapi.KernelObject{ID: o.Object, Size: o.Size})
+		if end += o.Size; n.wrong {
+			if _, err := file.WriteAt([]byte("wrong"), end-o.Size/2); err != nil {
+				return nil, err
+			}
+		}
 		if got.From[part] < len(v.From[part])-1 {
 			k.Peer += o.Size
 		}
@@ -215,6 +226,7 @@ func (k *runK) finish(each []nodeRun) {
 		}
 		k.Bytes, k.Last = max(k.Bytes, n.K.Bytes), max(k.Last, n.K.There)
 		k.Peer += n.K.Peer
+		k.Refused += n.K.Refused
 		if k.First == 0 || n.K.There < k.First {
 			k.First = n.K.There
 		}

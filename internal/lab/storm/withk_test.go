@@ -99,9 +99,9 @@ func TestWithKRows(t *testing.T) {
 	}
 	for i, want := range []string{"prefetch|1|851.1kbit|0 of 1|discarded: the machine was 90 % busy, more than 70 " +
 		"%, 90 % of it with other programs",
-		"peers|1|851.1kbit|1 of 1|2.0 MB|servers|0 %|2|20.0 s|20.0 s|31.0 s|31.0 s|31.0 s|1.00|1.03|" +
+		"peers|1|851.1kbit|1 of 1|2.0 MB|servers|0 %|0, 0|2|20.0 s|20.0 s|31.0 s|31.0 s|31.0 s|1.00|1.03|" +
 			beside(r.WithK[0]) + "|1.03|0 %",
-		"peers|3|851.1kbit|1 of 1|2.0 MB|servers|0 %|2|40.0 s|61.0 s|71.0 s|72.0 s|73.0 " +
+		"peers|3|851.1kbit|1 of 1|2.0 MB|servers|0 %|0, 0|2|40.0 s|61.0 s|71.0 s|72.0 s|73.0 " +
 			"s|2.35|1.04|" + beside(r.WithK[1]) + "|2.41|0 %"} {
 		if len(rows) != 3 || strings.Join(rows[i], "|") != want {
 			t.Errorf("line %d of %v\nwant %s", i, rows, want)

@@ -16,6 +16,7 @@ var withKHeads = bench.Row{
 	"K",
 	"K from",
 	"of it from nodes",
+	"wrong nodes, refused",
 	"at a time",
 	"first has K",
 	"last has K",
@@ -77,6 +78,7 @@ func (r stormRun) withKRow(one, runs string) bench.Row {
 		fmt.Sprintf("%.1f MB", bench.MB(r.K.Bytes)),
 		r.K.From,
 		fmt.Sprintf("%.0f %%", 100*float64(r.K.Peer)/float64(int64(r.Nodes)*r.K.Bytes)),
+		fmt.Sprintf("%d, %d", r.K.Wrong, r.K.Refused),
 		fmt.Sprint(r.K.Slots),
 		fmt.Sprintf("%.1f s", r.K.First),
 		fmt.Sprintf(
