@@ -11,9 +11,6 @@ import (
 
 // How Sources treats a running node.
 const (
-	// sourceLoads is how many machines are sent to a node at the same time. One at full rate passes kernel+initrd on
-	// sooner than two that share its link.
-	sourceLoads = 1
 	// A node that failed sourceFailures times in a row is not named for sourceRest.
 	sourceFailures = 2
 	sourceRest     = time.Minute
@@ -51,6 +48,8 @@ type Machine struct {
 type Sources struct {
 	nodes map[fleet.MAC]*sourceState
 	at    map[fleet.MAC]*sourceState // the node that a machine was sent to
+	free  map[Objects]int            // nodes that serve nobody now
+	swept time.Time
 }
 
 type sourceState struct {
@@ -64,7 +63,7 @@ type sourceState struct {
 
 // NewSources returns an empty set.
 func NewSources() *Sources {
-	return &Sources{nodes: map[fleet.MAC]*sourceState{}, at: map[fleet.MAC]*sourceState{}}
+	return &Sources{nodes: map[fleet.MAC]*sourceState{}, at: map[fleet.MAC]*sourceState{}, free: map[Objects]int{}}
 }
 
 // Add records a node that has booted. It replaces what is known of the node. At the zero time the node counts as one
@@ -72,6 +71,7 @@ func NewSources() *Sources {
 func (s *Sources) Add(now time.Time, x Source) {
 	s.Remove(x.MAC)
 	s.nodes[x.MAC] = &sourceState{Source: x, loads: map[fleet.MAC]time.Time{}, seen: now}
+	s.free[x.Objects]++
 }
 
 // Saw records a report of a node. It returns false if the node serves nothing.
@@ -92,9 +92,36 @@ func (n *sourceState) ready(now time.Time) bool {
 func (s *Sources) Remove(mac fleet.MAC) {
 	if n := s.nodes[mac]; n != nil {
 		for m := range n.loads {
-			delete(s.at, m)
+			s.leave(m)
+		}
+		if s.free[n.Objects]--; s.free[n.Objects] == 0 {
+			delete(s.free, n.Objects)
 		}
 		delete(s.nodes, mac)
+	}
+}
+
+// enter sends a machine to a node.
+func (s *Sources) enter(now time.Time, mac fleet.MAC, n *sourceState) {
+	if s.at[mac] != n {
+		s.leave(mac)
+		s.at[mac] = n
+		if len(n.loads) == 0 {
+			s.free[n.Objects]--
+		}
+	}
+	n.loads[mac], n.used = now, now
+}
+
+// leave takes a machine away from its node, if it has one.
+func (s *Sources) leave(mac fleet.MAC) {
+	n := s.at[mac]
+	if n == nil {
+		return
+	}
+	delete(s.at, mac)
+	if delete(n.loads, mac); len(n.loads) == 0 {
+		s.free[n.Objects]++
 	}
 }
 
@@ -118,29 +145,29 @@ func (s *Sources) Ready(now time.Time, o Objects) (n int) {
 	return n
 }
 
-// Pick returns the nodes that a machine is to load from, the best first; none if all are busy. The first one's place
-// is taken until Done, or until the load takes too long. A machine that asks again keeps its place.
+// Pick returns the nodes that a machine is to load from, the best first; none if all are busy. The first one serves
+// nobody else until Done, or until the load takes too long: one at full rate passes kernel+initrd on sooner than two
+// that share a link. A machine that asks again keeps its node.
 func (s *Sources) Pick(now time.Time, l Machine) []Source {
+	s.expire(now)
+	mine := s.at[l.MAC]
+	if mine == nil && s.free[l.Objects] == 0 {
+		return nil
+	}
 	var found []*sourceState
 	for _, n := range s.nodes {
-		s.expire(now, n)
 		if n.Objects == l.Objects && n.MAC != l.MAC && n.ready(now) && (!l.Local || n.proximity(l) > 0) {
 			found = append(found, n)
 		}
 	}
-	mine := s.at[l.MAC]
 	slices.SortFunc(found, func(a, b *sourceState) int {
 		return cmp.Or(-cmpBool(a == mine, b == mine), cmp.Compare(len(a.loads), len(b.loads)),
 			cmp.Compare(b.proximity(l), a.proximity(l)), a.used.Compare(b.used), fleet.CompareNames(a.Node, b.Node))
 	})
-	if len(found) == 0 || found[0] != mine && len(found[0].loads) >= sourceLoads {
+	if len(found) == 0 || found[0] != mine && len(found[0].loads) > 0 {
 		return nil
 	}
-	if mine != nil && mine != found[0] {
-		delete(mine.loads, l.MAC)
-	}
-	first := found[0]
-	first.loads[l.MAC], first.used, s.at[l.MAC] = now, now, first
+	s.enter(now, l.MAC, found[0])
 	var out []Source
 	for _, n := range found[:min(len(found), MaxNeighbours)] {
 		out = append(out, n.Source)
@@ -170,11 +197,14 @@ func (n *sourceState) proximity(l Machine) int {
 }
 
 // expire frees the places of machines that took too long: they were switched off, or a node sends very slowly.
-func (s *Sources) expire(now time.Time, n *sourceState) {
-	for mac, since := range n.loads {
-		if now.Sub(since) > longest {
-			delete(n.loads, mac)
-			delete(s.at, mac)
+func (s *Sources) expire(now time.Time) {
+	if now.Sub(s.swept) < sweepEvery {
+		return
+	}
+	s.swept = now
+	for mac, n := range s.at {
+		if now.Sub(n.loads[mac]) > longest {
+			s.leave(mac)
 			n.fail(now)
 		}
 	}
@@ -198,10 +228,7 @@ func (s *Sources) Failed(now time.Time, nodes ...fleet.MAC) {
 // Done records that a machine has loaded: from is the node that delivered, failed are those that did not. A zero MAC
 // means no node.
 func (s *Sources) Done(now time.Time, machine, from fleet.MAC, failed ...fleet.MAC) {
-	if n := s.at[machine]; n != nil {
-		delete(n.loads, machine)
-		delete(s.at, machine)
-	}
+	s.leave(machine)
 	s.Failed(now, failed...)
 	if n := s.nodes[from]; n != nil && !slices.Contains(failed, from) {
 		n.failed = 0

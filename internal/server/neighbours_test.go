@@ -248,4 +248,11 @@ func TestSourceReportsAreChecked(t *testing.T) {
 	if status, _ := n.get("/boot/" + strings.Repeat("0", 16) + "/head"); status != 404 {
 		t.Errorf("head of no boot: %d", status)
 	}
+	s.restart() // the server has forgotten what the script named
+	n.http.CloseIdleConnections()
+	for _, path := range []string{"sources?part=k&from=s&refused=", "head"} {
+		if status, b := n.get("/boot/" + id + "/" + path); status != 404 {
+			t.Errorf("%s after a restart: %d %s", path, status, b)
+		}
+	}
 }

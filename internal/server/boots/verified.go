@@ -153,6 +153,9 @@ func (s *verifiedLoads) ServeSources(w http.ResponseWriter, r *http.Request, id 
 	if c.Boot.Addr != httpapi.RemoteAddr(r) {
 		return api.NewError(api.Unauthorized, fmt.Sprintf("boot %s belongs to another address", id), "")
 	}
+	if c.Load.Reported == nil { // the server has restarted since the script, or the script verifies nothing
+		return api.NewError(api.NotFound, fmt.Sprintf("the script of boot %s names no sources", id), "")
+	}
 	report, err := netboot.ParseSource(r.URL.Query(), len(c.Load.Neighbours))
 	if err != nil {
 		return api.NewError(api.BadRequest, err.Error(), "")
