@@ -39,6 +39,11 @@ bench-storm: build ## many nodes boot at once (root, idle machine); FULL=1: 200 
 	@$(if $(FULL),build/bin/pando-lab storm --dir build/storm-desktop --recipe debian-desktop --until browser \
 		--memory 3072 $(STORM))
 
+.PHONY: bench-dhcp
+bench-dhcp: build ## DHCP servers under load: Pando, dnsmasq, Kea, by perfdhcp (root, idle machine); DHCP=FLAGS
+	@scripts/install-packages rivals
+	@build/bin/pando-lab dhcp $(DHCP)
+
 .PHONY: bench-alone
 bench-alone: build ## one node boots by Pando, NBD, NFS and from a disk (root, idle machine); ALONE=FLAGS
 	@scripts/install-packages rivals

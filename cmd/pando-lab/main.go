@@ -13,6 +13,7 @@ import (
 	"pando/internal/bench"
 	"pando/internal/lab/alone"
 	"pando/internal/lab/demo"
+	"pando/internal/lab/dhcpload"
 	labfault "pando/internal/lab/fault"
 	"pando/internal/lab/images"
 	"pando/internal/lab/rivals"
@@ -44,6 +45,7 @@ const usage = `Usage:
   pando-lab alone [--runs 5] [--ways pando,disk] [--dir build/storm]; -h lists all flags
   pando-lab update [--archive ADDRESS] [--days 30] [--dir build/storm]
   pando-lab build [--tree DIR] [--runs 3] [--docker DIR] [--dir build/build]
+  pando-lab dhcp [--rates 500,1500] [--systems pando,dnsmasq,kea] [--dir build/dhcp]
   pando-lab k [--data DIR,DIR] [--dir build/storm]
   pando-lab storm [--nodes 1,10,40] [--systems chunks,pack] [--rate 10mbit] [--dir build/storm]; -h lists all flags
   pando-lab storm --fault all | --guests 2 | --against DIR
@@ -113,6 +115,12 @@ func choose(args []string, stdout, stderr io.Writer) (func(context.Context) erro
 			return nil, err
 		}
 		return k.Measure, nil
+	case "dhcp":
+		d, err := dhcpload.New(args[1:], stdout, stderr)
+		if err != nil {
+			return nil, err
+		}
+		return d.Measure, nil
 	case "bad-peer":
 		return labfault.BadPeer(args[1:], stderr)
 	case "storm":
