@@ -84,7 +84,8 @@ func (f *storm) toSource(n *node) bool {
 
 // pass makes a node serve K.
 func (f *storm) pass(n *node) {
-	n.home.passing.Add(time.Time{}, netboot.Source{MAC: n.mac(), Node: n.addr.String(), Address: n.addr, Objects: kObjects})
+	n.home.passing.Add(time.Time{},
+		netboot.Source{MAC: n.mac(), Node: n.addr.String(), Address: n.addr, Objects: kObjects})
 	n.home.call(f)
 }
 

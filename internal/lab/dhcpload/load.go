@@ -125,7 +125,8 @@ func rowsOf(all []run) (out []bench.Row) {
 	for _, r := range all {
 		row := bench.Row{r.System, fmt.Sprint(r.Rate)}
 		for _, x := range []exchange{r.Offers, r.Acks} {
-			row = append(row, fmt.Sprintf("%d of %d = %.1f %%", x.Drops, x.Sent, 100*float64(x.Drops)/float64(max(1, x.Sent))),
+			share := 100 * float64(x.Drops) / float64(max(1, x.Sent))
+			row = append(row, fmt.Sprintf("%d of %d = %.1f %%", x.Drops, x.Sent, share),
 				fmt.Sprintf("%.0f, %.0f ms", x.Mean, x.Most))
 		}
 		out = append(out, row)
@@ -227,7 +228,8 @@ func (l *Load) serve(ctx context.Context, name string, n *testkit.Net, dir strin
 		if err := os.WriteFile(config, keaConfig(dir), 0o644); err != nil {
 			return nil, err
 		}
-		return daemon(ctx, n, dir, "env", "KEA_PIDFILE_DIR="+dir, "KEA_LOCKFILE_DIR="+dir, "kea-dhcp4", "-c", config)
+		return daemon(ctx, n, dir, "env", "KEA_PIDFILE_DIR="+dir, "KEA_LOCKFILE_DIR="+dir, "kea-dhcp4",
+			"-c", config)
 	}
 	c := testkit.SiteConfig{Net: n, Bin: l.Bin, Data: filepath.Join(dir, "data"), DHCP: "own",
 		Log: filepath.Join(dir, "server.log"), Args: []string{"--range", firstLease + "-" + lastLease}}
@@ -248,7 +250,13 @@ func (l *Load) serve(ctx context.Context, name string, n *testkit.Net, dir strin
 }
 
 // daemon starts a program that serves until stop is called.
-func daemon(ctx context.Context, n *testkit.Net, dir string, name string, args ...string) (stop func() error, err error) {
+func daemon(
+	ctx context.Context,
+	n *testkit.Net,
+	dir string,
+	name string,
+	args ...string,
+) (stop func() error, err error) {
 	log, err := os.Create(filepath.Join(dir, "server.log"))
 	if err != nil {
 		return nil, err

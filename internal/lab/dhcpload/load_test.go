@@ -48,7 +48,8 @@ func TestParse(t *testing.T) {
 	if _, err := parse("no such option", "REQUEST-ACK"); err == nil {
 		t.Error("an error message has figures")
 	}
-	if row := rowsOf([]run{{"pando", 500, offers, acks}})[0]; row[2] != "339 of 4990 = 6.8 %" || row[3] != "402, 410 ms" {
+	row := rowsOf([]run{{"pando", 500, offers, acks}})[0]
+	if row[2] != "339 of 4990 = 6.8 %" || row[3] != "402, 410 ms" {
 		t.Errorf("%q", row)
 	}
 }
