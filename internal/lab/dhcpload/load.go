@@ -220,8 +220,8 @@ func macOf(i int) fleet.MAC { return fleet.MAC{0x02, 0xaa, 0, 0, byte(i >> 8), b
 func (l *Load) serve(ctx context.Context, name string, n *testkit.Net, dir string) (stop func() error, err error) {
 	switch name {
 	case "dnsmasq without a probe":
-		return daemon(ctx, n, dir, "dnsmasq", "--no-daemon", "--conf-file=/dev/null", "--port=0", "--bind-dynamic", "--no-ping",
-			"--interface="+testkit.BridgeName, "--dhcp-range="+firstLease+","+lastLease+",12h",
+		return daemon(ctx, n, dir, "dnsmasq", "--no-daemon", "--conf-file=/dev/null", "--port=0", "--bind-dynamic",
+			"--no-ping", "--interface="+testkit.BridgeName, "--dhcp-range="+firstLease+","+lastLease+",12h",
 			"--dhcp-lease-max=20000", "--dhcp-leasefile="+filepath.Join(dir, "leases"), "--user=root")
 	case "kea":
 		config := filepath.Join(dir, "kea.json")
