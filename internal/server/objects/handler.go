@@ -91,10 +91,7 @@ func (s *Handler) ServeObject(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer f.Close()
-	h := w.Header()
-	h.Set("Content-Type", "application/octet-stream")
-	h.Set("Cache-Control", forEver)
-	h.Set("ETag", `"`+id.Name()+`"`)
+	nameObject(w, id)
 	if kernel != nil {
 		return kernel(w, r, f)
 	}
@@ -128,15 +125,20 @@ func (s *Handler) sendInitramfs(
 		return err
 	}
 	defer f.Close()
-	h := w.Header()
-	h.Set("Content-Type", "application/octet-stream")
-	h.Set("Cache-Control", forEver)
-	h.Set("ETag", `"`+id.Name()+`"`)
+	nameObject(w, id)
 	if kernel != nil {
 		return kernel(w, r, f)
 	}
 	http.ServeContent(w, r, "", time.Time{}, f)
 	return nil
+}
+
+// nameObject sets the headers of an object.
+func nameObject(w http.ResponseWriter, id chunk.ID) {
+	h := w.Header()
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Cache-Control", forEver)
+	h.Set("ETag", `"`+id.Name()+`"`)
 }
 
 // objectID parses an object's ID; only the lower-case spelling of the file name is valid.
